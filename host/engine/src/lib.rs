@@ -1,0 +1,1 @@
+//! Runs one tick of a Wasm plugin within its limits and grants.

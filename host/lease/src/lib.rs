@@ -1,0 +1,1 @@
+//! The lease row: election, renewal, fencing epoch, release.

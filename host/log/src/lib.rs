@@ -1,0 +1,1 @@
+//! Client of the metadata log: SQL store, tailer, proposer, views.

@@ -1,0 +1,1 @@
+//! Follows leadership and runs the plugins: guards, schedules, sources, history.

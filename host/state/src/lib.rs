@@ -1,0 +1,1 @@
+//! Commands, codec, apply and snapshot of the PicoMQ metadata log.

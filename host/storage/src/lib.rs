@@ -1,0 +1,1 @@
+//! Object storage: key layout, bulk delete with an outcome per object.
