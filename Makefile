@@ -1,0 +1,35 @@
+# The few compound commands. Everything else is plain cargo.
+
+.PHONY: demo test conformance plugins bench setup check
+
+# Three nodes, a killed leader, a hot swap, and a verdict. About a minute
+# after the first build.
+demo:
+	@.ci/setup build
+	cargo run --quiet -p aedile -- demo
+
+# Everything that the project proves about itself, on SQLite, PostgreSQL, a
+# local directory and an S3 server on loopback.
+test:
+	@.ci/setup test
+	cargo test --workspace
+	cargo test --manifest-path plugins/Cargo.toml
+
+# The captures in AEDILE_FIXTURES (default: tests/fixtures) against our codec,
+# apply and snapshot.
+conformance:
+	cargo test -p aedile-tests-conformance -- --nocapture
+
+# Rebuild the Wasm modules and their lock.
+plugins:
+	plugins/build.sh
+
+# Warnings are errors.
+check:
+	cargo fmt --all --check
+	cargo fmt --all --check --manifest-path plugins/Cargo.toml
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --manifest-path plugins/Cargo.toml --all-targets -- -D warnings
+
+bench:
+	cargo run --release -p aedile-bench
