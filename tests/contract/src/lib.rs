@@ -1,1 +1,3 @@
 //! Tests: contract.
+
+pub mod s3;

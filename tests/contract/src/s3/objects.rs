@@ -1,0 +1,105 @@
+//! The objects, some of which may not be deleted.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use s3s::dto::{
+    DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, Error,
+    GetObjectInput, GetObjectOutput, HeadBucketInput, HeadBucketOutput, HeadObjectInput,
+    HeadObjectOutput, ListObjectsV2Input, ListObjectsV2Output, PutObjectInput, PutObjectOutput,
+};
+use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
+use s3s_fs::FileSystem;
+
+use super::Faults;
+
+pub(super) struct Objects {
+    files: FileSystem,
+    faults: Arc<Faults>,
+}
+
+impl Objects {
+    pub(super) fn new(files: FileSystem, faults: Arc<Faults>) -> Self {
+        Self { files, faults }
+    }
+}
+
+#[async_trait]
+impl S3 for Objects {
+    async fn delete_objects(
+        &self,
+        mut request: S3Request<DeleteObjectsInput>,
+    ) -> S3Result<S3Response<DeleteObjectsOutput>> {
+        let objects = &mut request.input.delete.objects;
+        if objects
+            .iter()
+            .any(|object| self.faults.is_poison(&object.key))
+        {
+            return Err(s3_error!(AccessDenied, "one of them may not go"));
+        }
+        let mut errors = Vec::new();
+        objects.retain(|object| {
+            let denied = self.faults.is_denied(&object.key);
+            if denied {
+                errors.push(Error {
+                    key: Some(object.key.clone()),
+                    code: Some("AccessDenied".to_owned()),
+                    message: Some("Access Denied because of object lock".to_owned()),
+                    ..Error::default()
+                });
+            }
+            !denied
+        });
+        let mut response = self.files.delete_objects(request).await?;
+        response.output.errors = (!errors.is_empty()).then_some(errors);
+        Ok(response)
+    }
+
+    async fn delete_object(
+        &self,
+        request: S3Request<DeleteObjectInput>,
+    ) -> S3Result<S3Response<DeleteObjectOutput>> {
+        if self.faults.is_denied(&request.input.key) {
+            return Err(s3_error!(
+                AccessDenied,
+                "Access Denied because of object lock"
+            ));
+        }
+        self.files.delete_object(request).await
+    }
+
+    async fn get_object(
+        &self,
+        request: S3Request<GetObjectInput>,
+    ) -> S3Result<S3Response<GetObjectOutput>> {
+        self.files.get_object(request).await
+    }
+
+    async fn head_object(
+        &self,
+        request: S3Request<HeadObjectInput>,
+    ) -> S3Result<S3Response<HeadObjectOutput>> {
+        self.files.head_object(request).await
+    }
+
+    async fn head_bucket(
+        &self,
+        request: S3Request<HeadBucketInput>,
+    ) -> S3Result<S3Response<HeadBucketOutput>> {
+        self.files.head_bucket(request).await
+    }
+
+    async fn list_objects_v2(
+        &self,
+        request: S3Request<ListObjectsV2Input>,
+    ) -> S3Result<S3Response<ListObjectsV2Output>> {
+        self.files.list_objects_v2(request).await
+    }
+
+    async fn put_object(
+        &self,
+        request: S3Request<PutObjectInput>,
+    ) -> S3Result<S3Response<PutObjectOutput>> {
+        self.files.put_object(request).await
+    }
+}
