@@ -72,6 +72,7 @@ impl Deleting<'_> {
             Backend::File(_) => (unique.len() / (self.options.concurrency * 4))
                 .clamp(1, FILE_CHUNK.min(self.options.chunk)),
         };
+        let chunk = self.pace.chunk(chunk);
         let mut run = Run {
             with: self,
             outcomes: HashMap::with_capacity(unique.len()),
@@ -124,6 +125,7 @@ impl Run<'_> {
                 self.put_back(work);
                 return Some(rest);
             }
+            self.with.pace.sent(self.with.clock.boot(), work.ids.len());
             self.send(work, left.min(self.with.options.request_timeout));
         }
     }

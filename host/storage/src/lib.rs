@@ -20,7 +20,7 @@
 //!
 //! # Reading order
 //! `keys` (what objects are called), `uri` (where they are), `store` (the
-//! operations), `delete` (chunks, the gate, pace), `file` and `s3` (the two
+//! operations), `delete` and `pace` (chunks, the gate), `file` and `s3` (the two
 //! kinds of store), `composite` (objects that link others).
 //!
 //! ```
@@ -32,11 +32,14 @@
 //! ```
 
 mod answer;
+mod clients;
 mod composite;
 mod delete;
 mod error;
 mod file;
 mod keys;
+mod options;
+mod outcome;
 mod pace;
 mod s3;
 mod store;
@@ -46,8 +49,7 @@ mod wire;
 
 pub use error::StorageError;
 pub use keys::{KeyKind, key_kind, object_key};
-pub use store::{
-    Composite, Credentials, DeleteOutcome, Gate, Location, Store, StoreOptions, StoreReport,
-    StoreTraits, Stored,
-};
+pub use options::{Credentials, StoreOptions};
+pub use outcome::{Composite, DeleteOutcome, Location, StoreReport, StoreTraits, Stored};
+pub use store::{Gate, Store};
 pub use uri::{DEFAULT_BUCKET, S3Location, StorageUri};

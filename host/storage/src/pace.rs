@@ -1,6 +1,7 @@
 //! How fast a store is asked: half as fast when it throttles, slowly faster
 //! again when it does not.
 
+use std::num::NonZeroU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ const ONE_BLOW: Duration = Duration::from_millis(50);
 /// The pace of one store, shared by all that delete from it.
 #[derive(Debug)]
 pub(crate) struct Pace {
+    keys_per_second: Option<NonZeroU32>,
     state: Mutex<State>,
 }
 
@@ -31,16 +33,20 @@ struct State {
     blows: u32,
     last_blow: Option<BootInstant>,
     rest_until: Option<BootInstant>,
+    /// When the rate cap lets the next request go.
+    next_at: Option<BootInstant>,
 }
 
 impl Pace {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(keys_per_second: Option<NonZeroU32>) -> Self {
         Self {
+            keys_per_second,
             state: Mutex::new(State {
                 share: 1.0,
                 blows: 0,
                 last_blow: None,
                 rest_until: None,
+                next_at: None,
             }),
         }
     }
@@ -63,8 +69,28 @@ impl Pace {
 
     /// How long nothing is to be sent.
     pub(crate) fn rest(&self, now: BootInstant) -> Option<Duration> {
-        let until = self.state().rest_until?;
+        let state = self.state();
+        let until = state.rest_until.max(state.next_at)?;
         Some(until.since(now)).filter(|left| !left.is_zero())
+    }
+
+    /// The most keys that one request may name.
+    pub(crate) fn chunk(&self, most: usize) -> usize {
+        let cap = self.keys_per_second.map_or(most, |rate| {
+            usize::try_from(rate.get()).unwrap_or(usize::MAX)
+        });
+        most.min(cap)
+    }
+
+    /// A request with so many keys is sent.
+    pub(crate) fn sent(&self, now: BootInstant, keys: usize) {
+        let Some(rate) = self.keys_per_second else {
+            return;
+        };
+        let cost = Duration::from_secs_f64(keys as f64 / f64::from(rate.get()));
+        let mut state = self.state();
+        let from = state.next_at.map_or(now, |next| next.max(now));
+        state.next_at = Some(from + cost);
     }
 
     pub(crate) fn gave_up(&self) -> bool {
@@ -111,7 +137,7 @@ mod tests {
 
     #[test]
     fn it_halves_and_grows_back() {
-        let pace = Pace::new();
+        let pace = Pace::new(None);
         assert_eq!(pace.of(8), 8);
         pace.throttled(at(1_000), true);
         assert_eq!(pace.of(8), 4);
@@ -127,7 +153,7 @@ mod tests {
 
     #[test]
     fn it_rests_longer_each_time_and_gives_up() {
-        let pace = Pace::new();
+        let pace = Pace::new(None);
         let mut now = 1_000;
         for rest in [100, 200, 400, 800] {
             assert!(!pace.gave_up());
@@ -143,5 +169,31 @@ mod tests {
         assert!(pace.gave_up(), "and gives up at once");
         pace.eased(4);
         assert!(!pace.gave_up());
+    }
+
+    #[test]
+    fn the_rate_is_kept_over_requests() {
+        let pace = Pace::new(NonZeroU32::new(500));
+        assert_eq!((pace.chunk(1_000), pace.chunk(100)), (500, 100));
+        let mut now = 1_000;
+        let mut sent = 0;
+        while now < 11_000 {
+            match pace.rest(at(now)) {
+                Some(rest) => now += u64::try_from(rest.as_millis()).expect("short").max(1),
+                None => {
+                    pace.sent(at(now), 100);
+                    sent += 100;
+                }
+            }
+        }
+        assert_eq!(sent, 5_000);
+        assert_eq!(pace.rest(at(60_000)), None);
+        pace.sent(at(60_000), 100);
+        let rest = pace.rest(at(60_000));
+        assert_eq!(
+            rest,
+            Some(Duration::from_millis(200)),
+            "no credit from idling"
+        );
     }
 }

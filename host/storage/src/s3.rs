@@ -8,18 +8,14 @@ use std::time::Duration;
 use aedile_clock::{Elapsed, SharedClock, UnixMillis};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
-use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::list::{PaginatedListOptions, PaginatedListStore as _};
 use object_store::path::Path;
-use object_store::{
-    BackoffConfig, ClientOptions, GetOptions, GetRange, ObjectMeta, ObjectStore as _,
-    ObjectStoreExt as _, RetryConfig,
-};
-use url::{Host, Url};
+use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore as _, ObjectStoreExt as _};
 
 use crate::answer::{Refusal, Said, line};
+use crate::clients::Clients;
 use crate::delete::Verdict;
-use crate::wire::{Answer, Connector, Record, recorded};
+use crate::wire::{Answer, Record, recorded};
 use crate::{DeleteOutcome, S3Location, StorageError, StoreOptions, Stored, object_key};
 
 /// The most keys that the service lists in one answer.
@@ -28,14 +24,7 @@ const PAGE: usize = 1000;
 /// A bucket, and what was learnt of its service.
 pub(crate) struct S3Store {
     location: S3Location,
-    /// Where it is served, for people.
-    endpoint: String,
-    /// Bulk deletes, never retried below us: the caller decides.
-    bulk: AmazonS3,
-    /// Deletes of single objects, likewise.
-    single: AmazonS3,
-    /// Reads, retried inside the time of one request.
-    reader: AmazonS3,
+    clients: Clients,
     request_timeout: Duration,
     clock: SharedClock,
     /// The service has no bulk delete.
@@ -58,79 +47,10 @@ impl S3Store {
         options: &StoreOptions,
         clock: SharedClock,
     ) -> Result<Self, StorageError> {
-        install_tls_provider();
-        let base = AmazonS3Builder::from_env();
-        let endpoint = match &location.endpoint {
-            Some(url) => Some(url.clone()),
-            None => base
-                .get_config_value(&AmazonS3ConfigKey::Endpoint)
-                .and_then(|text| Url::parse(&text).ok()),
-        };
-        let failed = |error: object_store::Error| StorageError::Failed {
-            place: format!("bucket `{}`", location.bucket),
-            reason: line(&error.to_string()),
-        };
-        let mut builder = base
-            .with_bucket_name(&location.bucket)
-            .with_disable_bulk_delete(false)
-            .with_http_connector(Connector {
-                loopback: endpoint.as_ref().is_some_and(is_loopback),
-                connect_timeout: options.connect_timeout,
-            })
-            .with_client_options(
-                ClientOptions::new()
-                    .with_allow_http(endpoint.as_ref().is_some_and(|url| url.scheme() == "http"))
-                    .with_connect_timeout(options.connect_timeout)
-                    .with_timeout(options.request_timeout),
-            );
-        if let Some(region) = &location.region {
-            builder = builder.with_region(region);
-        }
-        if let Some(credentials) = &options.credentials {
-            builder = builder
-                .with_access_key_id(&credentials.access_key_id)
-                .with_secret_access_key(&credentials.secret_access_key);
-            if let Some(token) = &credentials.session_token {
-                builder = builder.with_token(token);
-            }
-        }
-        let mut shown = "AWS".to_owned();
-        if let Some(url) = &endpoint {
-            shown = url.as_str().trim_end_matches('/').to_owned();
-            builder = builder.with_endpoint(&shown);
-        }
-        if let Some(url) = &location.endpoint {
-            let hosted = hosted_endpoint(url, location);
-            builder = builder.with_virtual_hosted_style_request(hosted.is_some());
-            if let Some(hosted) = hosted {
-                builder = builder.with_endpoint(hosted);
-            }
-        } else if location.path_style {
-            builder = builder.with_virtual_hosted_style_request(false);
-        }
-        let never = retries(0, options.request_timeout);
-        let bulk = builder
-            .clone()
-            .with_retry(never.clone())
-            .build()
-            .map_err(failed)?;
-        let builder = builder.with_credentials(bulk.credentials().clone());
-        let single = builder
-            .clone()
-            .with_disable_bulk_delete(true)
-            .with_retry(never)
-            .build()
-            .map_err(failed)?;
-        let reader = builder
-            .with_retry(retries(options.read_retries, options.request_timeout))
-            .build()
-            .map_err(failed)?;
+        let clients = Clients::build(location, options)?;
         Ok(Self {
             location: location.clone(),
-            endpoint: shown,
-            bulk,
-            single,
-            reader,
+            clients,
             request_timeout: options.request_timeout,
             clock,
             without_bulk: AtomicBool::new(false),
@@ -139,7 +59,7 @@ impl S3Store {
     }
 
     pub(crate) fn endpoint(&self) -> &str {
-        &self.endpoint
+        &self.clients.endpoint
     }
 
     pub(crate) fn bucket(&self) -> &str {
@@ -162,6 +82,7 @@ impl S3Store {
             .map(|key| Ok(Path::from(key.as_str())))
             .collect();
         let requests = self
+            .clients
             .bulk
             .delete_stream(futures_util::stream::iter(paths).boxed())
             .collect::<Vec<_>>();
@@ -232,6 +153,7 @@ impl S3Store {
     pub(crate) async fn delete_one(&self, id: u64, limit: Duration) -> DeleteOutcome {
         let path = Path::from(object_key(id));
         let request = self
+            .clients
             .single
             .delete_stream(futures_util::stream::iter([Ok(path.clone())]).boxed())
             .collect::<Vec<_>>();
@@ -265,7 +187,7 @@ impl S3Store {
 
     pub(crate) async fn head(&self, id: u64) -> Result<Option<Stored>, StorageError> {
         let path = Path::from(object_key(id));
-        match self.request(self.reader.head(&path)).await {
+        match self.request(self.clients.reader.head(&path)).await {
             Ok((meta, _)) => Ok(Some(stored(meta))),
             // The answer to HEAD has no body that could say more.
             Err((_, Some(refusal))) if refusal.status == 404 && !refusal.no_bucket() => Ok(None),
@@ -283,7 +205,7 @@ impl S3Store {
         let path = Path::from(object_key(id));
         let request = async {
             let options = GetOptions::new().with_range(Some(range));
-            let found = self.reader.get_opts(&path, options).await?;
+            let found = self.clients.reader.get_opts(&path, options).await?;
             let size = found.meta.size;
             let mut stream = found.into_stream();
             let mut bytes = BytesMut::new();
@@ -326,7 +248,7 @@ impl S3Store {
                 ..PaginatedListOptions::default()
             };
             let prefix = (!prefix.is_empty()).then_some(prefix);
-            let request = self.reader.list_paginated(prefix, options);
+            let request = self.clients.reader.list_paginated(prefix, options);
             let (page, _) = self.request(request).await.map_err(|(error, _)| error)?;
             found.extend(page.result.objects.into_iter().map(stored));
             token = page.page_token;
@@ -353,7 +275,7 @@ impl S3Store {
             max_keys: Some(1),
             ..PaginatedListOptions::default()
         };
-        let request = self.reader.list_paginated(None, options);
+        let request = self.clients.reader.list_paginated(None, options);
         match self.request(request).await {
             Ok((page, record)) => Ok((page.result.objects.is_empty(), record.date_ms)),
             Err((StorageError::Failed { place, reason }, Some(refusal)))
@@ -421,12 +343,15 @@ impl S3Store {
     fn no_bucket(&self) -> StorageError {
         StorageError::MissingBucket {
             bucket: self.location.bucket.clone(),
-            endpoint: self.endpoint.clone(),
+            endpoint: self.clients.endpoint.clone(),
         }
     }
 
     fn place(&self) -> String {
-        format!("bucket `{}` at {}", self.location.bucket, self.endpoint)
+        format!(
+            "bucket `{}` at {}",
+            self.location.bucket, self.clients.endpoint
+        )
     }
 }
 
@@ -437,95 +362,4 @@ fn retry(text: String) -> Verdict {
 fn stored(meta: ObjectMeta) -> Stored {
     let modified = UnixMillis(meta.last_modified.timestamp_millis());
     Stored::new(meta.location.to_string(), meta.size, modified)
-}
-
-fn retries(max_retries: usize, retry_timeout: Duration) -> RetryConfig {
-    RetryConfig {
-        backoff: BackoffConfig {
-            init_backoff: Duration::from_millis(100),
-            max_backoff: Duration::from_secs(2),
-            base: 2.0,
-        },
-        max_retries,
-        retry_timeout,
-    }
-}
-
-/// The endpoint with the bucket in its host name, as the library takes it; none
-/// for path style, and where the host is an address.
-fn hosted_endpoint(url: &Url, location: &S3Location) -> Option<String> {
-    let Some(Host::Domain(host)) = url.host() else {
-        return None;
-    };
-    if location.path_style {
-        return None;
-    }
-    let mut url = url.clone();
-    if !host.starts_with(&format!("{}.", location.bucket)) {
-        let host = format!("{}.{host}", location.bucket);
-        url.set_host(Some(&host)).ok()?;
-    }
-    Some(url.as_str().trim_end_matches('/').to_owned())
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
-}
-
-/// TLS without a provider of its own asks for the process's default.
-fn install_tls_provider() {
-    // A second installation is refused, which is as well.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::StorageUri;
-
-    fn hosted(text: &str) -> Option<String> {
-        let uri: StorageUri = text.parse().expect("a URI");
-        let location = uri.s3().expect("S3");
-        hosted_endpoint(location.endpoint.as_ref().expect("an endpoint"), location)
-    }
-
-    #[test]
-    fn the_bucket_goes_into_the_host_unless_it_cannot() {
-        assert_eq!(
-            hosted("s3://b?endpoint=https://s3.example.com:8443").as_deref(),
-            Some("https://b.s3.example.com:8443")
-        );
-        assert_eq!(
-            hosted("s3://b?endpoint=https://b.s3.example.com").as_deref(),
-            Some("https://b.s3.example.com")
-        );
-        assert_eq!(
-            hosted("s3://b?endpoint=https://s3.example.com&pathStyle=true"),
-            None
-        );
-        assert_eq!(hosted("s3://b?endpoint=http://127.0.0.1:9000"), None);
-    }
-
-    #[test]
-    fn loopback_is_recognised() {
-        for (url, loopback) in [
-            ("http://127.0.0.1:9000", true),
-            ("http://[::1]:9000", true),
-            ("http://localhost", true),
-            ("http://minio.localhost:1", true),
-            ("http://10.0.0.1", false),
-            ("https://localhost.example.com", false),
-        ] {
-            assert_eq!(
-                is_loopback(&Url::parse(url).expect("a URL")),
-                loopback,
-                "{url}"
-            );
-        }
-    }
 }

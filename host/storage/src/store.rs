@@ -1,11 +1,10 @@
 //! The operations on a store.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aedile_clock::{SharedClock, UnixMillis};
+use aedile_clock::SharedClock;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use object_store::GetRange;
@@ -16,214 +15,14 @@ use crate::file::FileStore;
 use crate::pace::Pace;
 use crate::s3::S3Store;
 use crate::uri::Place;
-use crate::{KeyKind, StorageError, StorageUri, key_kind};
+use crate::{
+    Composite, DeleteOutcome, Location, StorageError, StorageUri, StoreOptions, StoreReport,
+    StoreTraits, Stored,
+};
 
 /// Asked before every request: `None` sends no more; otherwise how long the
 /// request may take.
 pub type Gate<'a> = &'a (dyn Fn() -> Option<Duration> + Send + Sync);
-
-/// Credentials for an S3 service.
-#[derive(Clone)]
-pub struct Credentials {
-    /// The access key's id.
-    pub access_key_id: String,
-    /// The secret access key; never shown.
-    pub secret_access_key: String,
-    /// The session token of temporary credentials; never shown.
-    pub session_token: Option<String>,
-}
-
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials")
-            .field("access_key_id", &self.access_key_id)
-            .finish_non_exhaustive()
-    }
-}
-
-/// How a store is used.
-#[derive(Clone, Debug)]
-pub struct StoreOptions {
-    /// Requests in flight: bulk deletes of up to 1000 keys on S3, workers on a
-    /// directory. At least 1; too many meet the store's throttling.
-    pub concurrency: usize,
-    /// Requests in flight for single objects (S3 only). At least 1.
-    pub single_concurrency: usize,
-    /// Keys in a bulk delete, 1 to 1000.
-    pub chunk: usize,
-    /// How long one request may take, connecting included.
-    pub request_timeout: Duration,
-    /// How long connecting may take.
-    pub connect_timeout: Duration,
-    /// How often a *read* is tried again, inside `request_timeout`. A delete
-    /// is not: its caller decides.
-    pub read_retries: usize,
-    /// The longest link list of a composite that is read, in bytes.
-    pub link_list_bytes: u64,
-    /// Credentials for an S3 service, for those who embed the store. None
-    /// takes them from `AWS_*` variables, else from the machine's role.
-    pub credentials: Option<Credentials>,
-}
-
-impl Default for StoreOptions {
-    fn default() -> Self {
-        Self {
-            concurrency: 4,
-            single_concurrency: 32,
-            chunk: 1000,
-            request_timeout: Duration::from_secs(15),
-            connect_timeout: Duration::from_secs(5),
-            read_retries: 2,
-            link_list_bytes: 16 << 20,
-            credentials: None,
-        }
-    }
-}
-
-/// Where a store is, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Location {
-    /// A local directory.
-    Directory(PathBuf),
-    /// A bucket.
-    Bucket {
-        /// Its name.
-        bucket: String,
-        /// Where it is served.
-        endpoint: String,
-    },
-}
-
-/// What [`Store::check`] found.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct StoreReport {
-    /// What was looked at.
-    pub location: Location,
-    /// The store's clock minus ours, in milliseconds, where the store tells
-    /// its time (to the second).
-    pub clock_offset_ms: Option<i64>,
-    /// Whether nothing at all lies in the store.
-    pub empty: bool,
-}
-
-/// What was learnt of a store while it was used.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct StoreTraits {
-    /// Many objects go with one request. False for a directory, and once an S3
-    /// service has refused it.
-    pub bulk_delete: bool,
-    /// A delete was answered with a marker over the bytes: they go on taking
-    /// space until the bucket's lifecycle rules remove them.
-    pub versioned: bool,
-    /// Part of the configured concurrency in use, above 0 and up to 1: it
-    /// halves when the store throttles.
-    pub pace: f64,
-}
-
-/// Bytes in the store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
-    /// The key.
-    pub key: String,
-    /// The object whose key this is; none for anything else.
-    pub id: Option<u64>,
-    /// Size in bytes.
-    pub size: u64,
-    /// When they were written, by the store's clock.
-    pub modified: UnixMillis,
-}
-
-/// What became of one object's bytes.
-#[must_use]
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DeleteOutcome {
-    /// The store confirmed that they are gone. (S3 says so also of bytes that
-    /// were not there.)
-    Deleted,
-    /// They were not there.
-    Absent,
-    /// The store asks for less; try later.
-    Throttled,
-    /// It failed, or nobody knows, and may succeed later.
-    Retry(String),
-    /// The store refuses.
-    Denied(String),
-    /// The gate was shut before this one was sent.
-    NotSent,
-}
-
-/// What an object says about itself.
-///
-/// An object that the catalog calls a composite and that shows here as plain
-/// was damaged or cut short.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Composite {
-    /// There is no such object.
-    Absent,
-    /// It holds its data itself.
-    Plain,
-    /// It links these objects, in its order.
-    Links(Vec<u64>),
-    /// It ends as a composite does, but its links cannot be read.
-    Unreadable(String),
-}
-
-impl Stored {
-    pub(crate) fn new(key: String, size: u64, modified: UnixMillis) -> Self {
-        let id = match key_kind(&key) {
-            KeyKind::Data(id) => Some(id),
-            _ => None,
-        };
-        Self {
-            key,
-            id,
-            size,
-            modified,
-        }
-    }
-}
-
-impl StoreOptions {
-    /// Check every option's range.
-    ///
-    /// # Errors
-    /// The first option that is out of it.
-    pub fn validate(&self) -> Result<(), StorageError> {
-        let checks = [
-            (
-                "concurrency",
-                (1..=256).contains(&self.concurrency),
-                "1 to 256",
-            ),
-            (
-                "single_concurrency",
-                (1..=1024).contains(&self.single_concurrency),
-                "1 to 1024",
-            ),
-            ("chunk", (1..=1000).contains(&self.chunk), "1 to 1000 keys"),
-            (
-                "request_timeout",
-                !self.request_timeout.is_zero(),
-                "longer than 0",
-            ),
-            (
-                "connect_timeout",
-                !self.connect_timeout.is_zero(),
-                "longer than 0",
-            ),
-        ];
-        match checks.into_iter().find(|(_, good, _)| !good) {
-            None => Ok(()),
-            Some((option, _, range)) => Err(StorageError::BadOption {
-                option,
-                reason: format!("expected {range}"),
-            }),
-        }
-    }
-}
 
 /// The kinds of store.
 #[derive(Debug)]
@@ -267,6 +66,7 @@ impl Store {
         clock: SharedClock,
     ) -> Result<Self, StorageError> {
         options.validate()?;
+        let pace = Pace::new(options.keys_per_second);
         let backend = match uri.place() {
             Place::File(path) => Backend::File(Arc::new(FileStore::open(path)?)),
             Place::S3(location) => {
@@ -280,7 +80,7 @@ impl Store {
                 backend,
                 options,
                 clock,
-                pace: Pace::new(),
+                pace,
             }),
         })
     }

@@ -549,3 +549,35 @@ async fn composites_are_told_from_plain_objects() {
     assert_eq!(store.links(7).await.expect("links"), Composite::Plain);
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_tls_endpoint_is_spoken_to_in_tls() {
+    let (server, _) = with(0..1).await;
+    let uri = server.uri().replace("http://", "https://");
+    let store = open(&uri, options());
+    // The server speaks none, so the handshake is as far as it gets.
+    let error = store.check().await.expect_err("no TLS there").to_string();
+    assert!(error.contains("cannot be reached"), "{error}");
+    assert_eq!(
+        server.faults().requests().list,
+        0,
+        "nothing went in the clear"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_rate_cap_holds_over_requests() {
+    let (server, _) = with(0..0).await;
+    let mut options = options();
+    options.chunk = 100;
+    options.keys_per_second = std::num::NonZeroU32::new(1_000);
+    let store = open(&server.uri(), options);
+    let clock = clock();
+    let begun = clock.boot();
+    assert_eq!(deleted(&store.delete(&ids(0..500), &OPEN).await), 500);
+    let took = clock.boot().since(begun);
+    assert!(took >= Duration::from_millis(400), "{took:?}");
+    assert_eq!(server.faults().requests().bulk, 5);
+    server.stop().await;
+}
