@@ -1,0 +1,285 @@
+//! The client: what opens, proposes, catches up and closes.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aedile_clock::{SharedClock, UnixMillis};
+use aedile_state::Command;
+use tokio::sync::{Mutex, Notify, mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::pending::{Pending, Waiter};
+use crate::proposer::{Proposal, Proposer};
+use crate::records::Records;
+use crate::snapshots::Snapshots;
+use crate::store::{self, Access, Store};
+use crate::tailer::{Applier, Tailer};
+use crate::view::{Answer, LogHealth, View};
+use crate::{LogError, LogOptions, MetaUrl, schema};
+
+/// Most commands in one call of [`Log::propose`].
+const PROPOSE_MAX: usize = 100_000;
+
+/// A client of the metadata log. Clones share one client.
+#[derive(Clone)]
+pub struct Log {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Arc<dyn Store>,
+    options: LogOptions,
+    clock: SharedClock,
+    queue: mpsc::Sender<Proposal>,
+    nudge: Arc<Notify>,
+    views: watch::Receiver<Arc<View>>,
+    health: watch::Receiver<LogHealth>,
+    cancel: CancellationToken,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+impl Log {
+    /// Connect, make sure that the tables are there, and read everything that
+    /// the log holds now.
+    ///
+    /// # Errors
+    /// [`LogError::Unreachable`], [`LogError::ReadOnly`],
+    /// [`LogError::ForeignTable`], and those of a row or a snapshot that cannot
+    /// be read. Nothing was changed then, but for tables that were missing.
+    pub async fn open(
+        url: &MetaUrl,
+        options: LogOptions,
+        clock: SharedClock,
+    ) -> Result<Self, LogError> {
+        let store = store::connect(url, Access::Write, &options, &clock).await?;
+        match Self::start(url, store.clone(), options, clock).await {
+            Ok(log) => Ok(log),
+            Err(error) => {
+                store.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn start(
+        url: &MetaUrl,
+        store: Arc<dyn Store>,
+        options: LogOptions,
+        clock: SharedClock,
+    ) -> Result<Self, LogError> {
+        store.writable().await?;
+        schema::ensure(store.as_ref(), url.backend()).await?;
+        let mut applier = Applier::default();
+        applier.load(store.as_ref(), &options).await?;
+        let tip = store.tip().await?;
+
+        let (view_sender, views) = watch::channel(Arc::new(applier.view.clone()));
+        let (health_sender, health) = watch::channel(LogHealth::Healthy);
+        let (queue, queued) = mpsc::channel(options.queue.max(1));
+        let cancel = CancellationToken::new();
+        let nudge = Arc::new(Notify::new());
+        let pending = Arc::new(Pending::default());
+        let proposer = Proposer {
+            store: store.clone(),
+            options: options.clone(),
+            clock: clock.clone(),
+            pending: pending.clone(),
+            nudge: nudge.clone(),
+            views: views.clone(),
+            health: health.clone(),
+            cancel: cancel.clone(),
+            last: tip.last(),
+        };
+        let tailer = Tailer {
+            snapshots: Snapshots::start(store.clone(), &options, tip.snapshot.unwrap_or(0)),
+            store: store.clone(),
+            options: options.clone(),
+            clock: clock.clone(),
+            pending,
+            nudge: nudge.clone(),
+            views: view_sender,
+            health: health_sender,
+            cancel: cancel.clone(),
+        };
+        let tasks = vec![
+            tokio::spawn(proposer.run(queued)),
+            tokio::spawn(tailer.run(applier)),
+        ];
+        Ok(Self {
+            inner: Arc::new(Inner {
+                store,
+                options,
+                clock,
+                queue,
+                nudge,
+                views,
+                health,
+                cancel,
+                tasks: Mutex::new(tasks),
+            }),
+        })
+    }
+
+    /// The newest view.
+    pub fn view(&self) -> Arc<View> {
+        self.inner.views.borrow().clone()
+    }
+
+    /// Views as they are published; several rows may come in one.
+    pub fn views(&self) -> watch::Receiver<Arc<View>> {
+        self.inner.views.clone()
+    }
+
+    /// How the client stands to its log.
+    pub fn health(&self) -> watch::Receiver<LogHealth> {
+        self.inner.health.clone()
+    }
+
+    /// Append commands, together with what others propose at the same time,
+    /// and wait for their answers: one for each, in order. The view that holds
+    /// them is published before.
+    ///
+    /// Dropping the future does not take the commands back.
+    ///
+    /// # Errors
+    /// [`LogError::NotAppended`] if none of them stands in the log;
+    /// [`LogError::Stopped`] and [`LogError::Closed`] if the client ended first,
+    /// and then they may.
+    pub async fn propose(&self, mut commands: Vec<Command>) -> Result<Vec<Answer>, LogError> {
+        if commands.len() > PROPOSE_MAX {
+            return Err(LogError::TooMany {
+                count: commands.len(),
+                limit: PROPOSE_MAX,
+            });
+        }
+        let count = commands.len();
+        let batch = self.inner.options.batch_max.max(1);
+        let mut replies = Vec::with_capacity(count.div_ceil(batch));
+        while !commands.is_empty() {
+            let rest = commands.split_off(commands.len().min(batch));
+            let (reply, answer) = oneshot::channel();
+            let waiter = Waiter {
+                count: commands.len(),
+                reply,
+            };
+            replies.push((commands.len(), answer));
+            let proposal = Proposal { commands, waiter };
+            if self.queue(proposal).await.is_err() {
+                return Err(self.ended());
+            }
+            commands = rest;
+        }
+        let mut answers = Vec::with_capacity(count);
+        for (count, reply) in replies {
+            // The proposer gives up by itself; this bounds a lost answer.
+            let bound = self.inner.options.propose_timeout * 2;
+            match self.inner.clock.timeout(bound, reply).await {
+                Ok(Ok(more)) => answers.extend(more?),
+                Ok(Err(_)) if self.has_ended() => return Err(self.ended()),
+                Ok(Err(_)) | Err(_) => {
+                    answers.extend(std::iter::repeat_n(Answer::Unknown, count));
+                }
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn queue(&self, proposal: Proposal) -> Result<(), ()> {
+        if self.has_ended() {
+            return Err(());
+        }
+        tokio::select! {
+            () = self.inner.cancel.cancelled() => Err(()),
+            sent = self.inner.queue.send(proposal) => sent.map_err(|_| ()),
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.inner.cancel.is_cancelled() || self.inner.health.borrow().is_final()
+    }
+
+    fn ended(&self) -> LogError {
+        let health = self.inner.health.borrow();
+        if health.is_final() {
+            LogError::Stopped(health.to_string())
+        } else {
+            LogError::Closed
+        }
+    }
+
+    /// Ask the database where the log ends now, and wait until the view is that
+    /// far.
+    ///
+    /// # Errors
+    /// [`LogError::Timeout`] if it does not get there in time; those of the
+    /// database.
+    pub async fn catch_up(&self, limit: Duration) -> Result<Arc<View>, LogError> {
+        let mut views = self.inner.views.clone();
+        let mut health = self.inner.health.clone();
+        let caught = async {
+            let tip = self.inner.store.tip().await?.last();
+            if views.borrow().index < tip {
+                self.inner.nudge.notify_one();
+            }
+            tokio::select! {
+                view = views.wait_for(|view| view.index >= tip) => match view {
+                    Ok(view) => Ok(view.clone()),
+                    Err(_) => Err(self.ended()),
+                },
+                _ = health.wait_for(LogHealth::is_final) => Err(self.ended()),
+                () = self.inner.cancel.cancelled() => Err(LogError::Closed),
+            }
+        };
+        match self.inner.clock.timeout(limit, caught).await {
+            Ok(view) => view,
+            Err(elapsed) => Err(LogError::Timeout {
+                what: "catching up with the log",
+                limit: elapsed.0,
+            }),
+        }
+    }
+
+    /// The database's clock.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn database_now(&self) -> Result<UnixMillis, LogError> {
+        self.inner.store.now().await
+    }
+
+    /// The tables for nodes and runs.
+    pub fn records(&self) -> Records {
+        Records::new(self.inner.store.clone())
+    }
+
+    /// End the tasks, wait for them, and close every connection. Proposals that
+    /// have no answer yet get [`LogError::Closed`].
+    pub async fn close(self) {
+        self.inner.cancel.cancel();
+        let mut tasks = self.inner.tasks.lock().await;
+        for task in tasks.drain(..) {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "a task of the log client did not end well");
+            }
+        }
+        drop(tasks);
+        self.inner.store.close().await;
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log")
+            .field("index", &self.view().index)
+            .field("health", &*self.inner.health.borrow())
+            .finish_non_exhaustive()
+    }
+}

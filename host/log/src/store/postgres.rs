@@ -1,0 +1,362 @@
+//! PostgreSQL.
+
+use std::fmt::Write as _;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aedile_clock::{SharedClock, UnixMillis};
+use async_trait::async_trait;
+use sqlx::AssertSqlSafe;
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgRow};
+
+use super::{Access, Append, AppendError, Fetch, Judged, Row, Store, Tip, judge, rows, to_column};
+use crate::records::{LeaseRecord, NodeRecord, RUNS_KEPT, RunRecord};
+use crate::schema::Table;
+use crate::url::Backend;
+use crate::{LogError, LogOptions, MetaUrl};
+
+/// Now, in Unix milliseconds, read when the expression is evaluated; not when
+/// the transaction began.
+const NOW: &str = "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint";
+
+/// Raised by the check of an append whose place is not free.
+const NO_PLACE: &str = "AE001";
+
+/// Connections: one for the tailer, one for the proposer, two for the rest.
+const CONNECTIONS: u32 = 4;
+
+/// A PostgreSQL server.
+pub(super) struct Postgres {
+    pool: PgPool,
+    url: String,
+    append_timeout: Duration,
+}
+
+impl Postgres {
+    pub(super) async fn connect(
+        url: &MetaUrl,
+        access: Access,
+        options: &LogOptions,
+        clock: &SharedClock,
+    ) -> Result<Self, LogError> {
+        let shown = url.to_string();
+        let statement = options.statement_timeout.as_millis().to_string();
+        let mut settings = vec![
+            ("default_transaction_isolation", "read committed".to_owned()),
+            ("idle_in_transaction_session_timeout", statement.clone()),
+        ];
+        match access {
+            // A snapshot is large; what is small is bounded again below.
+            Access::Write => settings.push(("lock_timeout", statement)),
+            Access::Read => settings.push(("default_transaction_read_only", "on".to_owned())),
+        }
+        let connect = PgConnectOptions::from_str(&url.expose())
+            .map_err(|error| LogError::Url {
+                url: shown.clone(),
+                reason: error.to_string(),
+            })?
+            .application_name("aedile")
+            .options(settings);
+        let pool = PgPoolOptions::new()
+            .max_connections(CONNECTIONS)
+            .acquire_timeout(options.connect_timeout)
+            .connect_with(connect);
+        let unreachable = |reason: String| LogError::Unreachable {
+            url: shown.clone(),
+            reason,
+        };
+        let pool = clock
+            .timeout(options.connect_timeout, pool)
+            .await
+            .map_err(|elapsed| unreachable(elapsed.to_string()))?
+            .map_err(|error| match error {
+                sqlx::Error::Database(error) => unreachable(error.message().to_owned()),
+                other => unreachable(other.to_string()),
+            })?;
+        Ok(Self {
+            pool,
+            url: shown,
+            append_timeout: options.statement_timeout,
+        })
+    }
+
+    fn fail(&self, what: &'static str) -> impl FnOnce(sqlx::Error) -> LogError + '_ {
+        move |error| judge(error, &self.url, what).into_error(&self.url, what)
+    }
+}
+
+/// Several statements in one message: one round trip and one implicit
+/// transaction, which the server rolls back whole if the check raises.
+///
+/// The insert comes first. If its place is taken, or about to be, it waits and
+/// fails. Then a *separate* statement, which under READ COMMITTED sees what was
+/// committed meanwhile, reads the snapshot: a condition inside the insert would
+/// be judged by a view that predates a truncation.
+fn append_statement(first: u64, rows: &[Arc<[u8]>], timeout_ms: u128) -> String {
+    let bytes: usize = rows.iter().map(|row| row.len() * 2 + 32).sum();
+    let mut sql = String::with_capacity(bytes + 1024);
+    let _ = write!(
+        sql,
+        "SET LOCAL statement_timeout = {timeout_ms}; INSERT INTO meta_log (idx, payload) VALUES "
+    );
+    for (row, payload) in rows.iter().enumerate() {
+        let comma = if row == 0 { "" } else { ", " };
+        let _ = write!(
+            sql,
+            "{comma}({}, '\\x{}'::bytea)",
+            first + row as u64,
+            hex::encode(payload)
+        );
+    }
+    let before = first - 1;
+    let _ = write!(
+        sql,
+        "; DO $check$ BEGIN \
+         IF EXISTS (SELECT 1 FROM meta_snapshot WHERE id = 0 AND applied_idx >= {first}) \
+         OR NOT (EXISTS (SELECT 1 FROM meta_log WHERE idx = {before}) \
+           OR EXISTS (SELECT 1 FROM meta_snapshot WHERE id = 0 AND applied_idx = {before}) \
+           OR ({first} = 1 AND NOT EXISTS (SELECT 1 FROM meta_snapshot WHERE id = 0))) \
+         THEN RAISE EXCEPTION 'no place for row {first}' USING ERRCODE = '{NO_PLACE}'; \
+         END IF; END $check$"
+    );
+    sql
+}
+
+#[async_trait]
+impl Store for Postgres {
+    async fn columns(&self, table: &Table) -> Result<Option<Vec<(String, String)>>, LogError> {
+        // Resolved as an unqualified name in a statement is: by the search path.
+        let found: Vec<(String, String)> = sqlx::query_as(
+            "SELECT a.attname::text, format_type(a.atttypid, NULL) FROM pg_attribute a \
+             WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped \
+             ORDER BY a.attnum",
+        )
+        .bind(table.name)
+        .fetch_all(&self.pool)
+        .await
+        .map_err(self.fail("its schema"))?;
+        Ok(Some(found).filter(|found| !found.is_empty()))
+    }
+
+    async fn create(&self, table: &Table) -> Result<(), LogError> {
+        match sqlx::query(AssertSqlSafe(table.ddl(Backend::Postgres)))
+            .execute(&self.pool)
+            .await
+        {
+            Ok(_) => {}
+            // Two that create at once: IF NOT EXISTS does not cover the race.
+            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => {}
+            Err(error) => return Err(self.fail("creating a table")(error)),
+        }
+        if let Some(seed) = table.seed {
+            sqlx::query(seed)
+                .execute(&self.pool)
+                .await
+                .map_err(self.fail("seeding a table"))?;
+        }
+        Ok(())
+    }
+
+    async fn writable(&self) -> Result<(), LogError> {
+        let (recovery, read_only, may): (bool, bool, bool) = sqlx::query_as(
+            "SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only')::bool, \
+             coalesce(has_table_privilege(to_regclass('meta_log')::oid, 'INSERT'), true)",
+        )
+        .fetch_one(&self.pool)
+        .await
+        .map_err(self.fail("its role"))?;
+        let reason = match (recovery, read_only, may) {
+            (true, ..) => "it is a replica in recovery",
+            (_, true, _) => "transactions are read-only by default",
+            (.., false) => "the role may not insert into meta_log",
+            _ => return Ok(()),
+        };
+        Err(LogError::ReadOnly {
+            url: self.url.clone(),
+            reason: reason.to_owned(),
+        })
+    }
+
+    async fn tip(&self) -> Result<Tip, LogError> {
+        let row: (Option<i64>, Option<i64>) = sqlx::query_as(
+            "SELECT (SELECT MAX(idx) FROM meta_log), \
+             (SELECT applied_idx FROM meta_snapshot WHERE id = 0)",
+        )
+        .fetch_one(&self.pool)
+        .await
+        .map_err(self.fail("reading the log's end"))?;
+        rows::tip(row)
+    }
+
+    async fn fetch(&self, from: u64, limit: u32) -> Result<Fetch, LogError> {
+        let found: Vec<rows::Fetched> = sqlx::query_as(
+            "SELECT s.applied_idx, l.idx, l.payload \
+             FROM (SELECT (SELECT applied_idx FROM meta_snapshot WHERE id = 0) AS applied_idx) s \
+             LEFT JOIN (SELECT idx, payload FROM meta_log WHERE idx >= $1 ORDER BY idx LIMIT $2) l \
+             ON true ORDER BY l.idx",
+        )
+        .bind(to_column(from))
+        .bind(i64::from(limit))
+        .fetch_all(&self.pool)
+        .await
+        .map_err(self.fail("reading the log"))?;
+        rows::fetch(found)
+    }
+
+    async fn snapshot(&self) -> Result<Option<Row>, LogError> {
+        let row: Option<(i64, Vec<u8>)> =
+            sqlx::query_as("SELECT applied_idx, payload FROM meta_snapshot WHERE id = 0")
+                .fetch_optional(&self.pool)
+                .await
+                .map_err(self.fail("reading the snapshot"))?;
+        rows::snapshot(row)
+    }
+
+    async fn append(&self, first: u64, rows: &[Arc<[u8]>]) -> Result<Append, AppendError> {
+        const WHAT: &str = "an append";
+        let sql = append_statement(first, rows, self.append_timeout.as_millis());
+        match sqlx::raw_sql(AssertSqlSafe(sql)).execute(&self.pool).await {
+            Ok(_) => Ok(Append::Landed),
+            Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(NO_PLACE) => {
+                Ok(Append::Conflict)
+            }
+            Err(error) => match judge(error, &self.url, WHAT) {
+                Judged::Taken => Ok(Append::Conflict),
+                Judged::Refused(error) => Err(AppendError::Refused(error)),
+                Judged::Unknown(error) => Err(AppendError::Unknown(error)),
+            },
+        }
+    }
+
+    async fn store_snapshot(
+        &self,
+        index: u64,
+        payload: Vec<u8>,
+        truncate: u64,
+    ) -> Result<bool, LogError> {
+        let stored = sqlx::query(
+            "INSERT INTO meta_snapshot (id, applied_idx, payload) VALUES (0, $1, $2) \
+             ON CONFLICT (id) DO UPDATE SET applied_idx = excluded.applied_idx, \
+             payload = excluded.payload WHERE excluded.applied_idx > meta_snapshot.applied_idx",
+        )
+        .bind(to_column(index))
+        .bind(payload)
+        .execute(&self.pool)
+        .await
+        .map_err(self.fail("storing a snapshot"))?;
+        if stored.rows_affected() == 0 {
+            return Ok(false);
+        }
+        sqlx::query("DELETE FROM meta_log WHERE idx <= $1")
+            .bind(to_column(truncate))
+            .execute(&self.pool)
+            .await
+            .map_err(self.fail("truncating the log"))?;
+        Ok(true)
+    }
+
+    async fn now(&self) -> Result<UnixMillis, LogError> {
+        let now: i64 = sqlx::query_scalar(AssertSqlSafe(format!("SELECT {NOW}")))
+            .fetch_one(&self.pool)
+            .await
+            .map_err(self.fail("the time"))?;
+        Ok(UnixMillis(now))
+    }
+
+    async fn heartbeat(&self, record: &NodeRecord) -> Result<(), LogError> {
+        sqlx::query(AssertSqlSafe(format!(
+            "INSERT INTO aedile_node (node, started_ms, seen_ms, version, applied_idx, status) \
+             VALUES ($1, $2, {NOW}, $3, $4, $5) \
+             ON CONFLICT (node) DO UPDATE SET started_ms = excluded.started_ms, \
+             seen_ms = excluded.seen_ms, version = excluded.version, \
+             applied_idx = excluded.applied_idx, status = excluded.status"
+        )))
+        .bind(&record.node)
+        .bind(record.started.0)
+        .bind(&record.version)
+        .bind(to_column(record.applied_index))
+        .bind(record.status.to_string())
+        .execute(&self.pool)
+        .await
+        .map_err(self.fail("a heartbeat"))?;
+        Ok(())
+    }
+
+    async fn add_run(&self, record: &RunRecord) -> Result<(), LogError> {
+        sqlx::query(
+            "INSERT INTO aedile_run (plugin, version, digest, node, epoch, started_ms, ended_ms, \
+             outcome, summary, detail) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        )
+        .bind(&record.plugin)
+        .bind(&record.version)
+        .bind(&record.digest)
+        .bind(&record.node)
+        .bind(to_column(record.epoch))
+        .bind(record.started.0)
+        .bind(record.ended.0)
+        .bind(&record.outcome)
+        .bind(&record.summary)
+        .bind(record.detail.to_string())
+        .execute(&self.pool)
+        .await
+        .map_err(self.fail("a run record"))?;
+        sqlx::query(
+            "DELETE FROM aedile_run WHERE plugin = $1 AND id <= \
+             (SELECT id FROM aedile_run WHERE plugin = $1 ORDER BY id DESC LIMIT 1 OFFSET $2)",
+        )
+        .bind(&record.plugin)
+        .bind(i64::from(RUNS_KEPT))
+        .execute(&self.pool)
+        .await
+        .map_err(self.fail("the run history"))?;
+        Ok(())
+    }
+
+    async fn nodes(&self) -> Result<Vec<NodeRecord>, LogError> {
+        let found = sqlx::query(rows::NODES)
+            .fetch_all(&self.pool)
+            .await
+            .map_err(self.fail("the nodes"))?;
+        found
+            .iter()
+            .map(rows::node::<PgRow>)
+            .collect::<Result<_, _>>()
+            .map_err(self.fail("the nodes"))
+    }
+
+    async fn runs(&self, limit: u32) -> Result<Vec<RunRecord>, LogError> {
+        let found = sqlx::query("SELECT * FROM aedile_run ORDER BY id DESC LIMIT $1")
+            .bind(i64::from(limit))
+            .fetch_all(&self.pool)
+            .await
+            .map_err(self.fail("the run history"))?;
+        found
+            .iter()
+            .map(rows::run::<PgRow>)
+            .collect::<Result<_, _>>()
+            .map_err(self.fail("the run history"))
+    }
+
+    async fn leases(&self) -> Result<Vec<LeaseRecord>, LogError> {
+        let mut leases = Vec::new();
+        for statement in rows::LEASES {
+            let found = match sqlx::query(statement).fetch_all(&self.pool).await {
+                Ok(found) => found,
+                // The table may not be there yet.
+                Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some("42P01") => {
+                    continue;
+                }
+                Err(error) => return Err(self.fail("the leases")(error)),
+            };
+            for row in &found {
+                leases.push(rows::lease::<PgRow>(row).map_err(self.fail("the leases"))?);
+            }
+        }
+        Ok(leases)
+    }
+
+    async fn close(&self) {
+        self.pool.close().await;
+    }
+}
