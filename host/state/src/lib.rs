@@ -64,6 +64,8 @@ mod query;
 mod records;
 mod snapshot;
 mod state;
+#[cfg(test)]
+mod tests;
 
 pub use codec::DecodeError;
 pub use command::{

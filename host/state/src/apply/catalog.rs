@@ -7,18 +7,16 @@ use crate::state::{State, StreamObject, StreamObjectKey, StreamSetObject};
 
 impl State {
     /// Puts a stream object at its key, over one that is there.
-    pub(crate) fn insert_stream_object(&mut self, key: StreamObjectKey, object: StreamObject) {
-        let (size, composite) = (object.size, is_composite(object.attributes));
-        let before = self.stream_objects.insert(key, object);
+    pub(super) fn insert_stream_object(&mut self, key: StreamObjectKey, object: StreamObject) {
         self.stream_object_ids
             .insert(key.object, (key.stream, key.start_offset));
-        self.account_in(key.object, size, composite);
-        if let Some(before) = before {
+        if let Some(before) = self.stream_objects.insert(key, object) {
             self.account_out(key.object, before.size, before.attributes);
         }
+        self.account_in(key.object, object.size, object.attributes);
     }
 
-    pub(crate) fn remove_stream_object(&mut self, key: StreamObjectKey) {
+    pub(super) fn remove_stream_object(&mut self, key: StreamObjectKey) {
         let removed = self.stream_objects.remove(&key);
         self.stream_object_ids.remove(&key.object);
         if let Some(removed) = removed {
@@ -27,24 +25,23 @@ impl State {
     }
 
     /// Puts a stream-set object at its id, over one that is there.
-    pub(crate) fn insert_stream_set(&mut self, id: ObjectId, object: StreamSetObject) {
-        let (size, composite) = (object.size, is_composite(object.attributes));
-        let before = self.stream_sets.insert(id, object);
-        self.account_in(id, size, composite);
-        if let Some(before) = before {
+    pub(super) fn insert_stream_set(&mut self, id: ObjectId, object: StreamSetObject) {
+        let (size, attributes) = (object.size, object.attributes);
+        if let Some(before) = self.stream_sets.insert(id, object) {
             self.account_out(id, before.size, before.attributes);
         }
+        self.account_in(id, size, attributes);
     }
 
-    pub(crate) fn remove_stream_set(&mut self, id: ObjectId) {
+    pub(super) fn remove_stream_set(&mut self, id: ObjectId) {
         if let Some(removed) = self.stream_sets.remove(&id) {
             self.account_out(id, removed.size, removed.attributes);
         }
     }
 
-    fn account_in(&mut self, id: ObjectId, size: u64, composite: bool) {
+    fn account_in(&mut self, id: ObjectId, size: u64, attributes: u32) {
         self.live_bytes += u128::from(size);
-        if composite {
+        if is_composite(attributes) {
             self.composites.insert(id);
         }
     }
@@ -60,5 +57,28 @@ impl State {
         {
             self.composites.remove(&id);
         }
+    }
+
+    /// Derives the composites and the bytes from the objects, all at once.
+    pub(crate) fn account_all(&mut self) {
+        let sets = self
+            .stream_sets
+            .iter()
+            .map(|(&id, row)| (id, row.size, row.attributes));
+        let streams = self
+            .stream_objects
+            .iter()
+            .map(|(key, row)| (key.object, row.size, row.attributes));
+        let mut bytes = 0;
+        let mut composites = Vec::new();
+        for (id, size, attributes) in sets.chain(streams) {
+            bytes += u128::from(size);
+            if is_composite(attributes) {
+                composites.push(id);
+            }
+        }
+        composites.sort_unstable();
+        self.live_bytes = bytes;
+        self.composites = composites.into_iter().collect();
     }
 }

@@ -21,6 +21,7 @@ pub(super) fn decode(payload: &[u8]) -> Result<State, DecodeError> {
     keys(&mut reader, &mut state)?;
     transfers(&mut reader, &mut state)?;
     reader.end()?;
+    state.account_all();
     Ok(state)
 }
 
@@ -153,13 +154,15 @@ fn stream_sets(reader: &mut Reader<'_>, state: &mut State) -> Result<(), DecodeE
             attributes: object.attributes,
             kind: object.kind,
         };
-        state.insert_stream_set(object.id, row);
+        state.stream_sets.insert(object.id, row);
     }
     Ok(())
 }
 
 fn stream_objects(reader: &mut Reader<'_>, state: &mut State) -> Result<(), DecodeError> {
-    for _ in 0..count(reader, 65)? {
+    let count = count(reader, 65)?;
+    let mut keys = Vec::with_capacity(count);
+    for _ in 0..count {
         let object = object(reader)?;
         let at = reader.position();
         if reader.u32("range count cut short")? != 1 {
@@ -179,7 +182,17 @@ fn stream_objects(reader: &mut Reader<'_>, state: &mut State) -> Result<(), Deco
             attributes: object.attributes,
             kind: object.kind,
         };
-        state.insert_stream_object(key, row);
+        state.stream_objects.insert(key, row);
+        keys.push(key);
+    }
+    // In the order of ids, the index grows at its end, which is much faster
+    // than in the order of streams. The sort is stable: of two objects with one id,
+    // the index names the later.
+    keys.sort_by_key(|key| key.object);
+    for key in keys {
+        state
+            .stream_object_ids
+            .insert(key.object, (key.stream, key.start_offset));
     }
     Ok(())
 }
