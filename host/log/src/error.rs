@@ -35,6 +35,14 @@ pub enum LogError {
         /// The database's own words.
         reason: String,
     },
+    /// The file is no SQLite database.
+    #[error("{url} is no SQLite database: {reason}")]
+    NotADatabase {
+        /// The URL.
+        url: String,
+        /// The database's own words.
+        reason: String,
+    },
     /// A table of one of our names has another form.
     #[error(
         "table {table} is not what it is in a PicoMQ or Aedile database: found {found}, \
@@ -155,7 +163,8 @@ impl LogError {
             | Self::NotAppended { .. }
             | Self::Database { .. } => LogErrorKind::Unavailable,
             Self::ReadOnly { .. } => LogErrorKind::ReadOnly,
-            Self::ForeignTable { .. }
+            Self::NotADatabase { .. }
+            | Self::ForeignTable { .. }
             | Self::MissingTable { .. }
             | Self::Row { .. }
             | Self::Snapshot { .. }

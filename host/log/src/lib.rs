@@ -24,8 +24,9 @@
 //! The contract suites in `tests/contract` try to break each on every database.
 //!
 //! Read in this order: [`View`] and [`Answer`] (`view`), the statements
-//! (`store/sqlite`, `store/postgres`), `tailer`, `pending`, `proposer`, `log`.
+//! (`store/sqlite`, `store/postgres`), `applier`, `tailer`, `pending`, `proposer`, `log`.
 
+mod applier;
 mod error;
 mod log;
 mod options;

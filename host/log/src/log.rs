@@ -10,12 +10,13 @@ use tokio::sync::{Mutex, Notify, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::applier::Applier;
 use crate::pending::{Pending, Waiter};
 use crate::proposer::{Proposal, Proposer};
 use crate::records::Records;
 use crate::snapshots::Snapshots;
 use crate::store::{self, Access, Store};
-use crate::tailer::{Applier, Tailer};
+use crate::tailer::{Passes, Tailer};
 use crate::view::{Answer, LogHealth, View};
 use crate::{LogError, LogOptions, MetaUrl, schema};
 
@@ -29,11 +30,13 @@ pub struct Log {
 }
 
 struct Inner {
+    url: String,
     store: Arc<dyn Store>,
     options: LogOptions,
     clock: SharedClock,
     queue: mpsc::Sender<Proposal>,
     nudge: Arc<Notify>,
+    passes: Arc<Passes>,
     views: watch::Receiver<Arc<View>>,
     health: watch::Receiver<LogHealth>,
     cancel: CancellationToken,
@@ -86,6 +89,7 @@ impl Log {
         let (queue, queued) = mpsc::channel(options.queue.max(1));
         let cancel = CancellationToken::new();
         let nudge = Arc::new(Notify::new());
+        let passes = Arc::new(Passes::default());
         let pending = Arc::new(Pending::default());
         let proposer = Proposer {
             store: store.clone(),
@@ -107,6 +111,7 @@ impl Log {
             nudge: nudge.clone(),
             views: view_sender,
             health: health_sender,
+            passes: passes.clone(),
             cancel: cancel.clone(),
         };
         let tasks = vec![
@@ -115,11 +120,13 @@ impl Log {
         ];
         Ok(Self {
             inner: Arc::new(Inner {
+                url: url.to_string(),
                 store,
                 options,
                 clock,
                 queue,
                 nudge,
+                passes,
                 views,
                 health,
                 cancel,
@@ -181,10 +188,18 @@ impl Log {
         for (count, reply) in replies {
             // The proposer gives up by itself; this bounds a lost answer.
             let bound = self.inner.options.propose_timeout * 2;
-            match self.inner.clock.timeout(bound, reply).await {
-                Ok(Ok(more)) => answers.extend(more?),
-                Ok(Err(_)) if self.has_ended() => return Err(self.ended()),
-                Ok(Err(_)) | Err(_) => {
+            let mut health = self.inner.health.clone();
+            let answer = async {
+                tokio::select! {
+                    biased;
+                    answer = reply => answer.ok(),
+                    _ = health.wait_for(LogHealth::is_final) => None,
+                }
+            };
+            match self.inner.clock.timeout(bound, answer).await {
+                Ok(Some(more)) => answers.extend(more?),
+                Ok(None) if self.has_ended() => return Err(self.ended()),
+                Ok(None) | Err(_) => {
                     answers.extend(std::iter::repeat_n(Answer::Unknown, count));
                 }
             }
@@ -215,35 +230,38 @@ impl Log {
         }
     }
 
-    /// Ask the database where the log ends now, and wait until the view is that
-    /// far.
+    /// Have the database read now, and wait until the view holds all that the
+    /// log does.
     ///
     /// # Errors
-    /// [`LogError::Timeout`] if it does not get there in time; those of the
-    /// database.
+    /// [`LogError::Unreachable`] or [`LogError::Timeout`] if it does not get
+    /// there in time; [`LogError::Stopped`] also where the log went back.
     pub async fn catch_up(&self, limit: Duration) -> Result<Arc<View>, LogError> {
-        let mut views = self.inner.views.clone();
+        if self.has_ended() {
+            return Err(self.ended());
+        }
         let mut health = self.inner.health.clone();
+        let number = self.inner.passes.ask();
+        self.inner.nudge.notify_one();
         let caught = async {
-            let tip = self.inner.store.tip().await?.last();
-            if views.borrow().index < tip {
-                self.inner.nudge.notify_one();
-            }
             tokio::select! {
-                view = views.wait_for(|view| view.index >= tip) => match view {
-                    Ok(view) => Ok(view.clone()),
-                    Err(_) => Err(self.ended()),
-                },
+                () = self.inner.passes.wait(number) => Ok(self.view()),
                 _ = health.wait_for(LogHealth::is_final) => Err(self.ended()),
                 () = self.inner.cancel.cancelled() => Err(LogError::Closed),
             }
         };
         match self.inner.clock.timeout(limit, caught).await {
             Ok(view) => view,
-            Err(elapsed) => Err(LogError::Timeout {
-                what: "catching up with the log",
-                limit: elapsed.0,
-            }),
+            Err(elapsed) => match &*self.inner.health.borrow() {
+                LogHealth::Unreachable { error, .. } => Err(LogError::Unreachable {
+                    url: self.inner.url.clone(),
+                    reason: error.clone(),
+                }),
+                _ => Err(LogError::Timeout {
+                    what: "catching up with the log",
+                    limit: elapsed.0,
+                }),
+            },
         }
     }
 

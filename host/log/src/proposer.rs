@@ -160,7 +160,7 @@ impl Proposer {
                         _ => backoff = self.pause(backoff).await,
                     }
                 }
-                Sent::Covered => {
+                Sent::Covered | Sent::GaveUp => {
                     for waiters in self
                         .pending
                         .withdraw(first, rows.len())
@@ -180,9 +180,6 @@ impl Proposer {
                     }
                     backoff = self.pause(backoff).await;
                 }
-                // The rows stay registered: if they do show up, their waiters
-                // hear of it.
-                Sent::GaveUp => return,
             }
         }
     }
@@ -203,27 +200,18 @@ impl Proposer {
         let mut backoff = self.options.poll_min;
         let mut lost = false;
         loop {
-            let bound = self.options.statement_timeout + self.options.connect_timeout;
-            let sent = self
-                .clock
-                .timeout(bound, self.store.append(first, rows))
-                .await;
-            match sent {
-                Ok(Ok(Append::Landed)) => return Sent::Landed,
-                Ok(Ok(Append::Conflict)) if !lost => return Sent::Conflict,
-                Ok(Ok(Append::Conflict)) => {
+            match self.store.append(first, rows).await {
+                Ok(Append::Landed) => return Sent::Landed,
+                Ok(Append::Conflict) if !lost => return Sent::Conflict,
+                Ok(Append::Conflict) => {
                     if let Some(sent) = self.compare(first, rows).await {
                         return sent;
                     }
                 }
-                Ok(Err(AppendError::Refused(error))) if !lost => return Sent::Refused(error),
-                Ok(Err(AppendError::Refused(error) | AppendError::Unknown(error))) => {
+                Err(AppendError::Refused(error)) if !lost => return Sent::Refused(error),
+                Err(AppendError::Refused(error) | AppendError::Unknown(error)) => {
                     lost = true;
                     tracing::warn!(%error, index = first, "the reply to an append was lost");
-                }
-                Err(elapsed) => {
-                    lost = true;
-                    tracing::warn!(error = %elapsed, index = first, "the reply to an append was lost");
                 }
             }
             if self.over(deadline) {

@@ -4,22 +4,26 @@ use std::fmt;
 use std::sync::Arc;
 
 use aedile_clock::{SharedClock, UnixMillis};
+use tokio::sync::Mutex;
 
+use crate::applier::Applier;
 use crate::records::{LeaseRecord, NodeRecord, RunRecord};
 use crate::schema::{self, TableState};
 use crate::store::{self, Access, Store};
-use crate::tailer::Applier;
-use crate::url::Backend;
 use crate::view::View;
 use crate::{LogError, LogOptions, MetaUrl};
 
 /// Reads a metadata database: opened read-only, it creates nothing and appends
 /// nothing.
 pub struct Reader {
-    store: Arc<dyn Store>,
-    backend: Backend,
+    url: MetaUrl,
+    store: Mutex<Arc<dyn Store>>,
     options: LogOptions,
+    clock: SharedClock,
 }
+
+/// How often a file that is being written to is opened anew for one question.
+const ATTEMPTS: usize = 10;
 
 impl Reader {
     /// Connect.
@@ -28,11 +32,41 @@ impl Reader {
     /// [`LogError::Unreachable`], also for a SQLite file that is not there.
     pub async fn open(url: &MetaUrl, clock: &SharedClock) -> Result<Self, LogError> {
         let options = LogOptions::default();
+        let store = store::connect(url, Access::Read, &options, clock).await?;
         Ok(Self {
-            store: store::connect(url, Access::Read, &options, clock).await?,
-            backend: url.backend(),
+            url: url.clone(),
+            store: Mutex::new(store),
             options,
+            clock: clock.clone(),
         })
+    }
+
+    /// Ask, of what the database holds now.
+    async fn ask<T, F>(&self, question: impl Fn(Arc<dyn Store>) -> F) -> Result<T, LogError>
+    where
+        F: Future<Output = Result<T, LogError>>,
+    {
+        for _ in 0..ATTEMPTS {
+            let store = self.current().await?;
+            let answer = question(store.clone()).await;
+            if !store.overtaken() {
+                return answer;
+            }
+        }
+        Err(LogError::Unreachable {
+            url: self.url.to_string(),
+            reason: "the file changes while it is read; try again".to_owned(),
+        })
+    }
+
+    async fn current(&self) -> Result<Arc<dyn Store>, LogError> {
+        let mut current = self.store.lock().await;
+        if current.overtaken() {
+            let new = store::connect(&self.url, Access::Read, &self.options, &self.clock).await?;
+            let old = std::mem::replace(&mut *current, new);
+            old.close().await;
+        }
+        Ok(current.clone())
     }
 
     /// The state now.
@@ -48,9 +82,12 @@ impl Reader {
                 });
             }
         }
-        let mut applier = Applier::default();
-        applier.load(self.store.as_ref(), &self.options).await?;
-        Ok(applier.view)
+        self.ask(|store| async move {
+            let mut applier = Applier::default();
+            applier.load(store.as_ref(), &self.options).await?;
+            Ok(applier.view)
+        })
+        .await
     }
 
     /// The tables, each compared with its form.
@@ -58,7 +95,8 @@ impl Reader {
     /// # Errors
     /// [`LogError::ForeignTable`] for the first one of another form.
     pub async fn tables(&self) -> Result<Vec<TableState>, LogError> {
-        schema::inspect(self.store.as_ref(), self.backend).await
+        self.ask(|store| async move { schema::inspect(store.as_ref(), self.url.backend()).await })
+            .await
     }
 
     /// The database's clock.
@@ -66,7 +104,7 @@ impl Reader {
     /// # Errors
     /// Those of the database.
     pub async fn database_now(&self) -> Result<UnixMillis, LogError> {
-        self.store.now().await
+        self.ask(|store| async move { store.now().await }).await
     }
 
     /// All leases; none where no table of leases is.
@@ -74,7 +112,7 @@ impl Reader {
     /// # Errors
     /// Those of the database.
     pub async fn lease_rows(&self) -> Result<Vec<LeaseRecord>, LogError> {
-        self.store.leases().await
+        self.ask(|store| async move { store.leases().await }).await
     }
 
     /// All nodes that ever wrote their row; none where the table is missing.
@@ -83,7 +121,7 @@ impl Reader {
     /// Those of the database.
     pub async fn nodes(&self) -> Result<Vec<NodeRecord>, LogError> {
         if self.present("aedile_node").await? {
-            self.store.nodes().await
+            self.ask(|store| async move { store.nodes().await }).await
         } else {
             Ok(Vec::new())
         }
@@ -95,7 +133,8 @@ impl Reader {
     /// Those of the database.
     pub async fn runs(&self, limit: u32) -> Result<Vec<RunRecord>, LogError> {
         if self.present("aedile_run").await? {
-            self.store.runs(limit).await
+            self.ask(|store| async move { store.runs(limit).await })
+                .await
         } else {
             Ok(Vec::new())
         }
@@ -111,14 +150,14 @@ impl Reader {
 
     /// Close the connections.
     pub async fn close(self) {
-        self.store.close().await;
+        self.store.lock().await.close().await;
     }
 }
 
 impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reader")
-            .field("backend", &self.backend)
+            .field("url", &self.url)
             .finish_non_exhaustive()
     }
 }

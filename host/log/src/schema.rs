@@ -19,6 +19,9 @@ pub(crate) struct Table {
 
 const KEY: &str = "INTEGER PRIMARY KEY";
 
+/// How the type of a column ends that is the key by itself.
+pub(crate) const KEY_MARK: &str = " PRIMARY KEY";
+
 /// The rows of the log.
 const META_LOG: Table = Table {
     name: "meta_log",
@@ -165,12 +168,19 @@ fn declared(column: &Column, backend: Backend) -> &'static str {
     }
 }
 
-/// The type's first word in upper case.
+/// The type's first word in upper case, and whether the column is the key: on
+/// the log's unique index rests which of two appends lands.
 fn base(kind: &str) -> String {
-    kind.split_whitespace()
-        .next()
-        .unwrap_or_default()
-        .to_ascii_uppercase()
+    let kind = kind.to_ascii_uppercase();
+    let key = if kind.ends_with(KEY_MARK) {
+        KEY_MARK
+    } else {
+        ""
+    };
+    format!(
+        "{}{key}",
+        kind.split_whitespace().next().unwrap_or_default()
+    )
 }
 
 fn show(columns: &[(String, String)]) -> String {

@@ -1,5 +1,7 @@
 //! What a driver's error means for an append, for a reader, and for a person.
 
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
+
 use crate::LogError;
 
 /// A driver's error, judged.
@@ -53,8 +55,21 @@ pub(crate) fn judge(error: sqlx::Error, url: &str, what: &'static str) -> Judged
             }
             let code = database.code().unwrap_or_default().into_owned();
             let reason = database.message().to_owned();
-            if CONNECTION_LOST.iter().any(|lost| code.starts_with(lost)) {
+            if ends_connection(&**database) || is_io(&code) {
                 unreachable(reason)
+            } else if code == "14" {
+                Judged::Refused(LogError::Unreachable {
+                    url: url.to_owned(),
+                    reason: format!(
+                        "{reason}; where its -wal file holds rows, -shm beside it must be there \
+                         or the directory be writable"
+                    ),
+                })
+            } else if code == "26" {
+                Judged::Refused(LogError::NotADatabase {
+                    url: url.to_owned(),
+                    reason,
+                })
             } else if is_read_only(&code) {
                 Judged::Refused(LogError::ReadOnly {
                     url: url.to_owned(),
@@ -64,14 +79,33 @@ pub(crate) fn judge(error: sqlx::Error, url: &str, what: &'static str) -> Judged
                 refused(reason)
             }
         }
-        // The pool gave no connection: nothing was sent.
-        sqlx::Error::PoolTimedOut => Judged::Refused(LogError::Unreachable {
-            url: url.to_owned(),
-            reason: "no connection within the time allowed".to_owned(),
-        }),
-        sqlx::Error::PoolClosed => Judged::Refused(LogError::Closed),
         other => unreachable(other.to_string()),
     }
+}
+
+/// What a database said when it was to be connected to.
+pub(crate) fn judge_connect(error: &dyn sqlx::error::DatabaseError, url: &str) -> LogError {
+    let reason = error.message().to_owned();
+    let url = url.to_owned();
+    match error.code().as_deref() {
+        // SQLite: NOTADB, and CANTOPEN.
+        Some("26") => LogError::NotADatabase { url, reason },
+        Some("14") => LogError::ReadOnly {
+            url,
+            reason: format!("{reason}, or the write-ahead log that is kept beside it"),
+        },
+        Some(code) if is_read_only(code) => LogError::ReadOnly { url, reason },
+        _ => LogError::Unreachable { url, reason },
+    }
+}
+
+/// Whether the server ends the connection with this error.
+pub(crate) fn ends_connection(error: &dyn sqlx::error::DatabaseError) -> bool {
+    let code = error.code().unwrap_or_default();
+    CONNECTION_LOST.iter().any(|lost| code.starts_with(lost))
+        || error
+            .try_downcast_ref::<PgDatabaseError>()
+            .is_some_and(|error| matches!(error.severity(), PgSeverity::Fatal | PgSeverity::Panic))
 }
 
 /// Whether a code says that writing is not allowed: PostgreSQL's read-only
@@ -82,4 +116,10 @@ fn is_read_only(code: &str) -> bool {
         // SQLite's extended codes carry the primary one in the low byte.
         other => other.len() < 5 && other.parse::<u32>().is_ok_and(|code| code & 0xff == 8),
     }
+}
+
+/// Whether a code is of SQLite's IOERR family: what was being committed may yet
+/// stand in the write-ahead log.
+fn is_io(code: &str) -> bool {
+    code.len() < 5 && code.parse::<u32>().is_ok_and(|code| code & 0xff == 10)
 }

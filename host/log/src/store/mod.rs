@@ -1,12 +1,14 @@
 //! What the client asks of a database. Everything that differs between
 //! databases is behind [`Store`].
 
+mod connections;
 mod fault;
 mod postgres;
 mod rows;
 mod sqlite;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use aedile_clock::{SharedClock, UnixMillis};
 use async_trait::async_trait;
@@ -25,6 +27,32 @@ pub(crate) enum Access {
     Write,
     /// It never writes, not even where the role could.
     Read,
+}
+
+/// How long statements may take, as this client waits for them.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// One that touches a few rows.
+    small: Duration,
+    /// An append: longer than the database's own limit for it, so that its word
+    /// is heard.
+    append: Duration,
+    /// Some rows of the log.
+    fetch: Duration,
+    /// A whole snapshot.
+    snapshot: Duration,
+}
+
+impl Limits {
+    fn of(options: &LogOptions) -> Self {
+        let statement = options.statement_timeout;
+        Self {
+            small: statement * 2,
+            append: statement + statement / 2,
+            fetch: statement * 5,
+            snapshot: statement * 60,
+        }
+    }
 }
 
 /// Where log and snapshot end.
@@ -72,6 +100,13 @@ pub(crate) enum AppendError {
     Refused(LogError),
     /// The reply was lost: the rows may stand in the log.
     Unknown(LogError),
+}
+
+impl From<LogError> for AppendError {
+    /// There was no connection: nothing was sent.
+    fn from(error: LogError) -> Self {
+        Self::Refused(error)
+    }
 }
 
 /// A database that holds a log.
@@ -126,6 +161,12 @@ pub(crate) trait Store: Send + Sync {
 
     /// All leases.
     async fn leases(&self) -> Result<Vec<LeaseRecord>, LogError>;
+
+    /// Whether what it reads may have been overtaken, so that it must be opened
+    /// anew: a file that nobody had open when it was, and that has changed.
+    fn overtaken(&self) -> bool {
+        false
+    }
 
     /// Close every connection.
     async fn close(&self);

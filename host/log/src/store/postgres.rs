@@ -8,9 +8,12 @@ use std::time::Duration;
 use aedile_clock::{SharedClock, UnixMillis};
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgRow};
+use sqlx::postgres::{PgConnectOptions, PgRow};
 
-use super::{Access, Append, AppendError, Fetch, Judged, Row, Store, Tip, judge, rows, to_column};
+use super::connections::{Connections, ask, send};
+use super::{
+    Access, Append, AppendError, Fetch, Judged, Limits, Row, Store, Tip, judge, rows, to_column,
+};
 use crate::records::{LeaseRecord, NodeRecord, RUNS_KEPT, RunRecord};
 use crate::schema::Table;
 use crate::url::Backend;
@@ -23,12 +26,10 @@ const NOW: &str = "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint";
 /// Raised by the check of an append whose place is not free.
 const NO_PLACE: &str = "AE001";
 
-/// Connections: one for the tailer, one for the proposer, two for the rest.
-const CONNECTIONS: u32 = 4;
-
 /// A PostgreSQL server.
 pub(super) struct Postgres {
-    pool: PgPool,
+    connections: Connections<sqlx::Postgres>,
+    limits: Limits,
     url: String,
     append_timeout: Duration,
 }
@@ -41,13 +42,16 @@ impl Postgres {
         clock: &SharedClock,
     ) -> Result<Self, LogError> {
         let shown = url.to_string();
+        let limits = Limits::of(options);
         let statement = options.statement_timeout.as_millis().to_string();
         let mut settings = vec![
             ("default_transaction_isolation", "read committed".to_owned()),
             ("idle_in_transaction_session_timeout", statement.clone()),
+            // What this client gives up on, the server does not go on with. An
+            // append has a shorter one of its own.
+            ("statement_timeout", limits.snapshot.as_millis().to_string()),
         ];
         match access {
-            // A snapshot is large; what is small is bounded again below.
             Access::Write => settings.push(("lock_timeout", statement)),
             Access::Read => settings.push(("default_transaction_read_only", "on".to_owned())),
         }
@@ -58,24 +62,13 @@ impl Postgres {
             })?
             .application_name("aedile")
             .options(settings);
-        let pool = PgPoolOptions::new()
-            .max_connections(CONNECTIONS)
-            .acquire_timeout(options.connect_timeout)
-            .connect_with(connect);
-        let unreachable = |reason: String| LogError::Unreachable {
-            url: shown.clone(),
-            reason,
-        };
-        let pool = clock
-            .timeout(options.connect_timeout, pool)
-            .await
-            .map_err(|elapsed| unreachable(elapsed.to_string()))?
-            .map_err(|error| match error {
-                sqlx::Error::Database(error) => unreachable(error.message().to_owned()),
-                other => unreachable(other.to_string()),
-            })?;
+        let connections =
+            Connections::<sqlx::Postgres>::new(connect, clock, options.connect_timeout, &shown);
+        // The first of them, so that a wrong address is told at once.
+        connections.lend().await?.give_back();
         Ok(Self {
-            pool,
+            connections,
+            limits,
             url: shown,
             append_timeout: options.statement_timeout,
         })
@@ -127,22 +120,26 @@ fn append_statement(first: u64, rows: &[Arc<[u8]>], timeout_ms: u128) -> String 
 impl Store for Postgres {
     async fn columns(&self, table: &Table) -> Result<Option<Vec<(String, String)>>, LogError> {
         // Resolved as an unqualified name in a statement is: by the search path.
-        let found: Vec<(String, String)> = sqlx::query_as(
-            "SELECT a.attname::text, format_type(a.atttypid, NULL) FROM pg_attribute a \
+        let found: Vec<(String, String)> =
+            ask!(self, self.limits.small, |connection| sqlx::query_as(
+                "SELECT a.attname::text, format_type(a.atttypid, NULL) || CASE WHEN EXISTS \
+             (SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND i.indisunique \
+             AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL AND i.indnkeyatts = 1 \
+             AND i.indkey[0] = a.attnum) THEN ' PRIMARY KEY' ELSE '' END FROM pg_attribute a \
              WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped \
              ORDER BY a.attnum",
-        )
-        .bind(table.name)
-        .fetch_all(&self.pool)
-        .await
-        .map_err(self.fail("its schema"))?;
+            )
+            .bind(table.name)
+            .fetch_all(connection))
+            .map_err(self.fail("its schema"))?;
         Ok(Some(found).filter(|found| !found.is_empty()))
     }
 
     async fn create(&self, table: &Table) -> Result<(), LogError> {
-        match sqlx::query(AssertSqlSafe(table.ddl(Backend::Postgres)))
-            .execute(&self.pool)
-            .await
+        match ask!(self, self.limits.small, |connection| sqlx::query(
+            AssertSqlSafe(table.ddl(Backend::Postgres))
+        )
+        .execute(connection))
         {
             Ok(_) => {}
             // Two that create at once: IF NOT EXISTS does not cover the race.
@@ -150,22 +147,23 @@ impl Store for Postgres {
             Err(error) => return Err(self.fail("creating a table")(error)),
         }
         if let Some(seed) = table.seed {
-            sqlx::query(seed)
-                .execute(&self.pool)
-                .await
-                .map_err(self.fail("seeding a table"))?;
+            ask!(self, self.limits.small, |connection| sqlx::query(seed)
+                .execute(connection))
+            .map_err(self.fail("seeding a table"))?;
         }
         Ok(())
     }
 
     async fn writable(&self) -> Result<(), LogError> {
-        let (recovery, read_only, may): (bool, bool, bool) = sqlx::query_as(
+        let (recovery, read_only, may): (bool, bool, bool) =
+            ask!(self, self.limits.small, |connection| {
+                sqlx::query_as(
             "SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only')::bool, \
              coalesce(has_table_privilege(to_regclass('meta_log')::oid, 'INSERT'), true)",
         )
-        .fetch_one(&self.pool)
-        .await
-        .map_err(self.fail("its role"))?;
+        .fetch_one(connection)
+            })
+            .map_err(self.fail("its role"))?;
         let reason = match (recovery, read_only, may) {
             (true, ..) => "it is a replica in recovery",
             (_, true, _) => "transactions are read-only by default",
@@ -179,18 +177,18 @@ impl Store for Postgres {
     }
 
     async fn tip(&self) -> Result<Tip, LogError> {
-        let row: (Option<i64>, Option<i64>) = sqlx::query_as(
-            "SELECT (SELECT MAX(idx) FROM meta_log), \
+        let row: (Option<i64>, Option<i64>) =
+            ask!(self, self.limits.small, |connection| sqlx::query_as(
+                "SELECT (SELECT MAX(idx) FROM meta_log), \
              (SELECT applied_idx FROM meta_snapshot WHERE id = 0)",
-        )
-        .fetch_one(&self.pool)
-        .await
-        .map_err(self.fail("reading the log's end"))?;
+            )
+            .fetch_one(connection))
+            .map_err(self.fail("reading the log's end"))?;
         rows::tip(row)
     }
 
     async fn fetch(&self, from: u64, limit: u32) -> Result<Fetch, LogError> {
-        let found: Vec<rows::Fetched> = sqlx::query_as(
+        let found: Vec<rows::Fetched> = ask!(self, self.limits.fetch, |connection| sqlx::query_as(
             "SELECT s.applied_idx, l.idx, l.payload \
              FROM (SELECT (SELECT applied_idx FROM meta_snapshot WHERE id = 0) AS applied_idx) s \
              LEFT JOIN (SELECT idx, payload FROM meta_log WHERE idx >= $1 ORDER BY idx LIMIT $2) l \
@@ -198,25 +196,29 @@ impl Store for Postgres {
         )
         .bind(to_column(from))
         .bind(i64::from(limit))
-        .fetch_all(&self.pool)
-        .await
+        .fetch_all(connection))
         .map_err(self.fail("reading the log"))?;
         rows::fetch(found)
     }
 
     async fn snapshot(&self) -> Result<Option<Row>, LogError> {
         let row: Option<(i64, Vec<u8>)> =
-            sqlx::query_as("SELECT applied_idx, payload FROM meta_snapshot WHERE id = 0")
-                .fetch_optional(&self.pool)
-                .await
-                .map_err(self.fail("reading the snapshot"))?;
+            ask!(self, self.limits.snapshot, |connection| sqlx::query_as(
+                "SELECT applied_idx, payload FROM meta_snapshot WHERE id = 0"
+            )
+            .fetch_optional(connection))
+            .map_err(self.fail("reading the snapshot"))?;
         rows::snapshot(row)
     }
 
     async fn append(&self, first: u64, rows: &[Arc<[u8]>]) -> Result<Append, AppendError> {
         const WHAT: &str = "an append";
         let sql = append_statement(first, rows, self.append_timeout.as_millis());
-        match sqlx::raw_sql(AssertSqlSafe(sql)).execute(&self.pool).await {
+        match send!(self, self.limits.append, |connection| sqlx::raw_sql(
+            AssertSqlSafe(sql)
+        )
+        .execute(connection))
+        {
             Ok(_) => Ok(Append::Landed),
             Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(NO_PLACE) => {
                 Ok(Append::Conflict)
@@ -235,56 +237,58 @@ impl Store for Postgres {
         payload: Vec<u8>,
         truncate: u64,
     ) -> Result<bool, LogError> {
-        let stored = sqlx::query(
+        let stored = send!(self, self.limits.snapshot, |connection| sqlx::query(
             "INSERT INTO meta_snapshot (id, applied_idx, payload) VALUES (0, $1, $2) \
              ON CONFLICT (id) DO UPDATE SET applied_idx = excluded.applied_idx, \
              payload = excluded.payload WHERE excluded.applied_idx > meta_snapshot.applied_idx",
         )
         .bind(to_column(index))
         .bind(payload)
-        .execute(&self.pool)
-        .await
+        .execute(connection))
         .map_err(self.fail("storing a snapshot"))?;
         if stored.rows_affected() == 0 {
             return Ok(false);
         }
-        sqlx::query("DELETE FROM meta_log WHERE idx <= $1")
-            .bind(to_column(truncate))
-            .execute(&self.pool)
-            .await
-            .map_err(self.fail("truncating the log"))?;
+        send!(self, self.limits.snapshot, |connection| sqlx::query(
+            "DELETE FROM meta_log WHERE idx <= $1"
+        )
+        .bind(to_column(truncate))
+        .execute(connection))
+        .map_err(self.fail("truncating the log"))?;
         Ok(true)
     }
 
     async fn now(&self) -> Result<UnixMillis, LogError> {
-        let now: i64 = sqlx::query_scalar(AssertSqlSafe(format!("SELECT {NOW}")))
-            .fetch_one(&self.pool)
-            .await
-            .map_err(self.fail("the time"))?;
+        let now: i64 = ask!(self, self.limits.small, |connection| sqlx::query_scalar(
+            AssertSqlSafe(format!("SELECT {NOW}"))
+        )
+        .fetch_one(connection))
+        .map_err(self.fail("the time"))?;
         Ok(UnixMillis(now))
     }
 
     async fn heartbeat(&self, record: &NodeRecord) -> Result<(), LogError> {
-        sqlx::query(AssertSqlSafe(format!(
-            "INSERT INTO aedile_node (node, started_ms, seen_ms, version, applied_idx, status) \
+        send!(self, self.limits.small, |connection| sqlx::query(
+            AssertSqlSafe(format!(
+                "INSERT INTO aedile_node (node, started_ms, seen_ms, version, applied_idx, status) \
              VALUES ($1, $2, {NOW}, $3, $4, $5) \
              ON CONFLICT (node) DO UPDATE SET started_ms = excluded.started_ms, \
              seen_ms = excluded.seen_ms, version = excluded.version, \
              applied_idx = excluded.applied_idx, status = excluded.status"
-        )))
+            ))
+        )
         .bind(&record.node)
         .bind(record.started.0)
         .bind(&record.version)
         .bind(to_column(record.applied_index))
         .bind(record.status.to_string())
-        .execute(&self.pool)
-        .await
+        .execute(connection))
         .map_err(self.fail("a heartbeat"))?;
         Ok(())
     }
 
     async fn add_run(&self, record: &RunRecord) -> Result<(), LogError> {
-        sqlx::query(
+        send!(self, self.limits.small, |connection| sqlx::query(
             "INSERT INTO aedile_run (plugin, version, digest, node, epoch, started_ms, ended_ms, \
              outcome, summary, detail) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         )
@@ -298,26 +302,25 @@ impl Store for Postgres {
         .bind(&record.outcome)
         .bind(&record.summary)
         .bind(record.detail.to_string())
-        .execute(&self.pool)
-        .await
+        .execute(connection))
         .map_err(self.fail("a run record"))?;
-        sqlx::query(
+        send!(self, self.limits.small, |connection| sqlx::query(
             "DELETE FROM aedile_run WHERE plugin = $1 AND id <= \
              (SELECT id FROM aedile_run WHERE plugin = $1 ORDER BY id DESC LIMIT 1 OFFSET $2)",
         )
         .bind(&record.plugin)
         .bind(i64::from(RUNS_KEPT))
-        .execute(&self.pool)
-        .await
+        .execute(connection))
         .map_err(self.fail("the run history"))?;
         Ok(())
     }
 
     async fn nodes(&self) -> Result<Vec<NodeRecord>, LogError> {
-        let found = sqlx::query(rows::NODES)
-            .fetch_all(&self.pool)
-            .await
-            .map_err(self.fail("the nodes"))?;
+        let found = ask!(self, self.limits.small, |connection| sqlx::query(
+            rows::NODES
+        )
+        .fetch_all(connection))
+        .map_err(self.fail("the nodes"))?;
         found
             .iter()
             .map(rows::node::<PgRow>)
@@ -326,11 +329,12 @@ impl Store for Postgres {
     }
 
     async fn runs(&self, limit: u32) -> Result<Vec<RunRecord>, LogError> {
-        let found = sqlx::query("SELECT * FROM aedile_run ORDER BY id DESC LIMIT $1")
-            .bind(i64::from(limit))
-            .fetch_all(&self.pool)
-            .await
-            .map_err(self.fail("the run history"))?;
+        let found = ask!(self, self.limits.small, |connection| sqlx::query(
+            "SELECT * FROM aedile_run ORDER BY id DESC LIMIT $1"
+        )
+        .bind(i64::from(limit))
+        .fetch_all(connection))
+        .map_err(self.fail("the run history"))?;
         found
             .iter()
             .map(rows::run::<PgRow>)
@@ -341,7 +345,9 @@ impl Store for Postgres {
     async fn leases(&self) -> Result<Vec<LeaseRecord>, LogError> {
         let mut leases = Vec::new();
         for statement in rows::LEASES {
-            let found = match sqlx::query(statement).fetch_all(&self.pool).await {
+            let found = match ask!(self, self.limits.small, |connection| sqlx::query(statement)
+                .fetch_all(connection))
+            {
                 Ok(found) => found,
                 // The table may not be there yet.
                 Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some("42P01") => {
@@ -357,6 +363,6 @@ impl Store for Postgres {
     }
 
     async fn close(&self) {
-        self.pool.close().await;
+        self.connections.close().await;
     }
 }

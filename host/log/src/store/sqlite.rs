@@ -1,17 +1,19 @@
 //! SQLite.
 
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use aedile_clock::{SharedClock, UnixMillis};
 use async_trait::async_trait;
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow,
-    SqliteSynchronous,
-};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, Row as _};
-use std::time::Duration;
 
-use super::{Access, Append, AppendError, Fetch, Judged, Row, Store, Tip, judge, rows, to_column};
+use super::connections::{Connections, ask, send};
+use super::{
+    Access, Append, AppendError, Fetch, Judged, Limits, Row, Store, Tip, judge, rows, to_column,
+};
 use crate::records::{LeaseRecord, NodeRecord, RUNS_KEPT, RunRecord};
 use crate::schema::Table;
 use crate::url::Backend;
@@ -21,12 +23,59 @@ use crate::{LogError, LogOptions, MetaUrl};
 const BUSY: Duration = Duration::from_secs(5);
 
 /// Now, in Unix milliseconds, read when the statement runs.
-const NOW: &str = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
+const NOW: &str = "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)";
 
 /// A SQLite file.
 pub(super) struct Sqlite {
-    pool: SqlitePool,
+    connections: Connections<sqlx::Sqlite>,
+    limits: Limits,
     url: String,
+    still: Option<Still>,
+}
+
+/// A file that no other process had open when it was opened. SQLite would make
+/// files beside it even to read it; opened as immutable it does not, but then
+/// takes no notice of a writer that comes later.
+struct Still {
+    path: PathBuf,
+    mark: Mark,
+}
+
+/// What changes when somebody writes to a file.
+#[derive(Debug, PartialEq, Eq)]
+struct Mark {
+    bytes: u64,
+    modified: Option<SystemTime>,
+    write_ahead: bool,
+}
+
+impl Mark {
+    fn of(path: &Path) -> io::Result<Self> {
+        let file = std::fs::metadata(path)?;
+        Ok(Self {
+            bytes: file.len(),
+            modified: file.modified().ok(),
+            write_ahead: beside(path, "-wal").exists() || beside(path, "-shm").exists(),
+        })
+    }
+}
+
+/// The file that SQLite keeps beside another.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+impl Still {
+    /// The file, if it needs no other to be read.
+    fn find(path: &Path) -> io::Result<Option<Self>> {
+        let mark = Mark::of(path)?;
+        Ok((!mark.write_ahead).then(|| Self {
+            path: path.to_owned(),
+            mark,
+        }))
+    }
 }
 
 impl Sqlite {
@@ -41,7 +90,7 @@ impl Sqlite {
             url: shown.clone(),
             reason,
         };
-        let path = url.path().unwrap_or_else(|| std::path::Path::new(""));
+        let path = url.path().unwrap_or_else(|| Path::new(""));
         if path.is_dir() {
             return Err(unreachable("it is a directory, not a file".to_owned()));
         }
@@ -55,42 +104,45 @@ impl Sqlite {
                 parent.display()
             )));
         }
-        if access == Access::Read && !path.is_file() {
-            return Err(unreachable("there is no such file".to_owned()));
-        }
         let mut connect = SqliteConnectOptions::new()
             .filename(path)
             .busy_timeout(BUSY);
+        let mut still = None;
         connect = match access {
             Access::Write => connect
                 .create_if_missing(true)
                 .journal_mode(SqliteJournalMode::Wal)
                 .synchronous(SqliteSynchronous::Full),
-            Access::Read => connect.read_only(true),
-        };
-        let pool = SqlitePoolOptions::new()
-            .max_connections(4)
-            .acquire_timeout(options.connect_timeout);
-        let opened = clock
-            .timeout(
-                options.connect_timeout + BUSY,
-                pool.clone().connect_with(connect.clone()),
-            )
-            .await
-            .map_err(|elapsed| unreachable(elapsed.to_string()))?;
-        let pool = match opened {
-            Ok(pool) => pool,
-            Err(error) if access == Access::Write => {
-                return Err(judge(error, &shown, "opening it").into_error(&shown, "opening it"));
+            Access::Read => {
+                still = Still::find(path).map_err(|error| unreachable(error.to_string()))?;
+                connect.read_only(true).immutable(still.is_some())
             }
-            // A write-ahead log in a directory that this user may not write:
-            // nobody else can be writing through it either.
-            Err(_) => pool
-                .connect_with(connect.immutable(true))
-                .await
-                .map_err(|error| unreachable(error.to_string()))?,
         };
-        Ok(Self { pool, url: shown })
+        let mut limits = Limits::of(options);
+        for limit in [&mut limits.small, &mut limits.append, &mut limits.fetch] {
+            *limit += BUSY;
+        }
+        let limit = options.connect_timeout + BUSY;
+        let sqlite = Self {
+            connections: Connections::new(connect, clock, limit, &shown),
+            limits,
+            url: shown.clone(),
+            still,
+        };
+        // The first look tells whether it is a database at all.
+        let looked = async {
+            ask!(sqlite, sqlite.limits.small, |connection| {
+                sqlx::query("SELECT 1 FROM sqlite_master LIMIT 1").fetch_optional(connection)
+            })
+            .map_err(sqlite.fail("opening it"))
+        };
+        match looked.await {
+            Ok(_) => Ok(sqlite),
+            Err(LogError::ReadOnly { reason, .. }) if access == Access::Read => {
+                Err(unreachable(reason))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn fail(&self, what: &'static str) -> impl FnOnce(sqlx::Error) -> LogError + '_ {
@@ -119,11 +171,13 @@ fn append_statement(rows: usize) -> String {
 #[async_trait]
 impl Store for Sqlite {
     async fn columns(&self, table: &Table) -> Result<Option<Vec<(String, String)>>, LogError> {
-        let rows = sqlx::query("SELECT name, type FROM pragma_table_info(?1) ORDER BY cid")
-            .bind(table.name)
-            .fetch_all(&self.pool)
-            .await
-            .map_err(self.fail("its schema"))?;
+        let rows = ask!(self, self.limits.small, |connection| sqlx::query(
+            "SELECT name, type || CASE WHEN pk > 0 THEN ' PRIMARY KEY' ELSE '' END AS type \
+             FROM pragma_table_info(?1) ORDER BY cid",
+        )
+        .bind(table.name)
+        .fetch_all(connection))
+        .map_err(self.fail("its schema"))?;
         let columns = rows
             .iter()
             .map(|row| Ok((row.try_get("name")?, row.try_get("type")?)))
@@ -133,46 +187,48 @@ impl Store for Sqlite {
     }
 
     async fn create(&self, table: &Table) -> Result<(), LogError> {
-        sqlx::query(AssertSqlSafe(table.ddl(Backend::Sqlite)))
-            .execute(&self.pool)
-            .await
-            .map_err(self.fail("creating a table"))?;
+        ask!(self, self.limits.small, |connection| sqlx::query(
+            AssertSqlSafe(table.ddl(Backend::Sqlite))
+        )
+        .execute(connection))
+        .map_err(self.fail("creating a table"))?;
         if let Some(seed) = table.seed {
-            sqlx::query(seed)
-                .execute(&self.pool)
-                .await
-                .map_err(self.fail("seeding a table"))?;
+            ask!(self, self.limits.small, |connection| sqlx::query(seed)
+                .execute(connection))
+            .map_err(self.fail("seeding a table"))?;
         }
         Ok(())
     }
 
     async fn writable(&self) -> Result<(), LogError> {
-        // Takes the write lock and lets it go: nothing is written.
-        let mut connection = self
-            .pool
-            .acquire()
-            .await
-            .map_err(self.fail("a connection"))?;
-        sqlx::raw_sql("BEGIN IMMEDIATE; ROLLBACK")
-            .execute(&mut *connection)
-            .await
-            .map_err(self.fail("writing"))?;
-        Ok(())
+        // Takes the write lock and lets it go: nothing is written. (`BEGIN
+        // IMMEDIATE` passes on a file that is read-only.)
+        let taken = ask!(self, self.limits.small, |connection| {
+            sqlx::query("DELETE FROM meta_log WHERE 0").execute(connection)
+        });
+        match taken {
+            Ok(_) => Ok(()),
+            // Then making the table tells.
+            Err(sqlx::Error::Database(error)) if error.message().contains("no such table") => {
+                Ok(())
+            }
+            Err(error) => Err(self.fail("writing")(error)),
+        }
     }
 
     async fn tip(&self) -> Result<Tip, LogError> {
-        let row: (Option<i64>, Option<i64>) = sqlx::query_as(
-            "SELECT (SELECT MAX(idx) FROM meta_log), \
+        let row: (Option<i64>, Option<i64>) =
+            ask!(self, self.limits.small, |connection| sqlx::query_as(
+                "SELECT (SELECT MAX(idx) FROM meta_log), \
              (SELECT applied_idx FROM meta_snapshot WHERE id = 0)",
-        )
-        .fetch_one(&self.pool)
-        .await
-        .map_err(self.fail("reading the log's end"))?;
+            )
+            .fetch_one(connection))
+            .map_err(self.fail("reading the log's end"))?;
         rows::tip(row)
     }
 
     async fn fetch(&self, from: u64, limit: u32) -> Result<Fetch, LogError> {
-        let found: Vec<rows::Fetched> = sqlx::query_as(
+        let found: Vec<rows::Fetched> = ask!(self, self.limits.fetch, |connection| sqlx::query_as(
             "SELECT s.applied_idx, l.idx, l.payload \
              FROM (SELECT (SELECT applied_idx FROM meta_snapshot WHERE id = 0) AS applied_idx) s \
              LEFT JOIN (SELECT idx, payload FROM meta_log WHERE idx >= ?1 ORDER BY idx LIMIT ?2) l \
@@ -180,18 +236,18 @@ impl Store for Sqlite {
         )
         .bind(to_column(from))
         .bind(i64::from(limit))
-        .fetch_all(&self.pool)
-        .await
+        .fetch_all(connection))
         .map_err(self.fail("reading the log"))?;
         rows::fetch(found)
     }
 
     async fn snapshot(&self) -> Result<Option<Row>, LogError> {
         let row: Option<(i64, Vec<u8>)> =
-            sqlx::query_as("SELECT applied_idx, payload FROM meta_snapshot WHERE id = 0")
-                .fetch_optional(&self.pool)
-                .await
-                .map_err(self.fail("reading the snapshot"))?;
+            ask!(self, self.limits.snapshot, |connection| sqlx::query_as(
+                "SELECT applied_idx, payload FROM meta_snapshot WHERE id = 0"
+            )
+            .fetch_optional(connection))
+            .map_err(self.fail("reading the snapshot"))?;
         rows::snapshot(row)
     }
 
@@ -202,7 +258,9 @@ impl Store for Sqlite {
         for row in rows {
             query = query.bind(row.to_vec());
         }
-        match query.execute(&self.pool).await {
+        match send!(self, self.limits.append, |connection| query
+            .execute(connection))
+        {
             Ok(done) if done.rows_affected() == rows.len() as u64 => Ok(Append::Landed),
             Ok(_) => Ok(Append::Conflict),
             Err(error) => match judge(error, &self.url, WHAT) {
@@ -219,56 +277,58 @@ impl Store for Sqlite {
         payload: Vec<u8>,
         truncate: u64,
     ) -> Result<bool, LogError> {
-        let stored = sqlx::query(
+        let stored = send!(self, self.limits.snapshot, |connection| sqlx::query(
             "INSERT INTO meta_snapshot (id, applied_idx, payload) VALUES (0, ?1, ?2) \
              ON CONFLICT (id) DO UPDATE SET applied_idx = excluded.applied_idx, \
              payload = excluded.payload WHERE excluded.applied_idx > meta_snapshot.applied_idx",
         )
         .bind(to_column(index))
         .bind(payload)
-        .execute(&self.pool)
-        .await
+        .execute(connection))
         .map_err(self.fail("storing a snapshot"))?;
         if stored.rows_affected() == 0 {
             return Ok(false);
         }
-        sqlx::query("DELETE FROM meta_log WHERE idx <= ?1")
-            .bind(to_column(truncate))
-            .execute(&self.pool)
-            .await
-            .map_err(self.fail("truncating the log"))?;
+        send!(self, self.limits.snapshot, |connection| sqlx::query(
+            "DELETE FROM meta_log WHERE idx <= ?1"
+        )
+        .bind(to_column(truncate))
+        .execute(connection))
+        .map_err(self.fail("truncating the log"))?;
         Ok(true)
     }
 
     async fn now(&self) -> Result<UnixMillis, LogError> {
-        let now: i64 = sqlx::query_scalar(AssertSqlSafe(format!("SELECT {NOW}")))
-            .fetch_one(&self.pool)
-            .await
-            .map_err(self.fail("the time"))?;
+        let now: i64 = ask!(self, self.limits.small, |connection| sqlx::query_scalar(
+            AssertSqlSafe(format!("SELECT {NOW}"))
+        )
+        .fetch_one(connection))
+        .map_err(self.fail("the time"))?;
         Ok(UnixMillis(now))
     }
 
     async fn heartbeat(&self, record: &NodeRecord) -> Result<(), LogError> {
-        sqlx::query(AssertSqlSafe(format!(
-            "INSERT INTO aedile_node (node, started_ms, seen_ms, version, applied_idx, status) \
+        send!(self, self.limits.small, |connection| sqlx::query(
+            AssertSqlSafe(format!(
+                "INSERT INTO aedile_node (node, started_ms, seen_ms, version, applied_idx, status) \
              VALUES (?1, ?2, {NOW}, ?3, ?4, ?5) \
              ON CONFLICT (node) DO UPDATE SET started_ms = excluded.started_ms, \
              seen_ms = excluded.seen_ms, version = excluded.version, \
              applied_idx = excluded.applied_idx, status = excluded.status"
-        )))
+            ))
+        )
         .bind(&record.node)
         .bind(record.started.0)
         .bind(&record.version)
         .bind(to_column(record.applied_index))
         .bind(record.status.to_string())
-        .execute(&self.pool)
-        .await
+        .execute(connection))
         .map_err(self.fail("a heartbeat"))?;
         Ok(())
     }
 
     async fn add_run(&self, record: &RunRecord) -> Result<(), LogError> {
-        sqlx::query(
+        send!(self, self.limits.small, |connection| sqlx::query(
             "INSERT INTO aedile_run (plugin, version, digest, node, epoch, started_ms, ended_ms, \
              outcome, summary, detail) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         )
@@ -282,26 +342,25 @@ impl Store for Sqlite {
         .bind(&record.outcome)
         .bind(&record.summary)
         .bind(record.detail.to_string())
-        .execute(&self.pool)
-        .await
+        .execute(connection))
         .map_err(self.fail("a run record"))?;
-        sqlx::query(
+        send!(self, self.limits.small, |connection| sqlx::query(
             "DELETE FROM aedile_run WHERE plugin = ?1 AND id <= \
              (SELECT id FROM aedile_run WHERE plugin = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
         )
         .bind(&record.plugin)
         .bind(i64::from(RUNS_KEPT))
-        .execute(&self.pool)
-        .await
+        .execute(connection))
         .map_err(self.fail("the run history"))?;
         Ok(())
     }
 
     async fn nodes(&self) -> Result<Vec<NodeRecord>, LogError> {
-        let found = sqlx::query(rows::NODES)
-            .fetch_all(&self.pool)
-            .await
-            .map_err(self.fail("the nodes"))?;
+        let found = ask!(self, self.limits.small, |connection| sqlx::query(
+            rows::NODES
+        )
+        .fetch_all(connection))
+        .map_err(self.fail("the nodes"))?;
         found
             .iter()
             .map(rows::node::<SqliteRow>)
@@ -310,11 +369,12 @@ impl Store for Sqlite {
     }
 
     async fn runs(&self, limit: u32) -> Result<Vec<RunRecord>, LogError> {
-        let found = sqlx::query("SELECT * FROM aedile_run ORDER BY id DESC LIMIT ?1")
-            .bind(i64::from(limit))
-            .fetch_all(&self.pool)
-            .await
-            .map_err(self.fail("the run history"))?;
+        let found = ask!(self, self.limits.small, |connection| sqlx::query(
+            "SELECT * FROM aedile_run ORDER BY id DESC LIMIT ?1"
+        )
+        .bind(i64::from(limit))
+        .fetch_all(connection))
+        .map_err(self.fail("the run history"))?;
         found
             .iter()
             .map(rows::run::<SqliteRow>)
@@ -325,7 +385,9 @@ impl Store for Sqlite {
     async fn leases(&self) -> Result<Vec<LeaseRecord>, LogError> {
         let mut leases = Vec::new();
         for statement in rows::LEASES {
-            let found = match sqlx::query(statement).fetch_all(&self.pool).await {
+            let found = match ask!(self, self.limits.small, |connection| sqlx::query(statement)
+                .fetch_all(connection))
+            {
                 Ok(found) => found,
                 // The table may not be there yet.
                 Err(sqlx::Error::Database(_)) => continue,
@@ -338,7 +400,13 @@ impl Store for Sqlite {
         Ok(leases)
     }
 
+    fn overtaken(&self) -> bool {
+        self.still
+            .as_ref()
+            .is_some_and(|still| Mark::of(&still.path).is_ok_and(|mark| mark != still.mark))
+    }
+
     async fn close(&self) {
-        self.pool.close().await;
+        self.connections.close().await;
     }
 }

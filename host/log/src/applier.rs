@@ -1,0 +1,238 @@
+//! What is read from the database, judged and applied.
+//!
+//! It trusts nobody's rows blindly. A node whose tail lags can insert below a
+//! snapshot, and a restored backup can end before what was applied here. Each
+//! look therefore reads, in one statement, the snapshot's index and the rows
+//! from the last applied one on, that one included.
+
+use aedile_state::{Command, State, codec};
+
+use crate::pending::{Delivery, Pending};
+use crate::store::{Fetch, Row, Store};
+use crate::view::{Answer, LogHealth, View};
+use crate::{LogError, LogOptions};
+
+/// How many commands are applied before other tasks get a turn.
+const TURN: usize = 256;
+
+/// The position that the applier has reached.
+#[derive(Debug, Default)]
+pub(crate) struct Applier {
+    pub(crate) view: View,
+    /// The bytes of the last applied row; none if a snapshot was installed.
+    last: Option<Vec<u8>>,
+    /// The newest snapshot that was ever seen; 0 if none was.
+    seen: u64,
+}
+
+/// What a fetch means for the applier.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// These rows follow; perhaps none.
+    Apply(Vec<Row>),
+    /// A newer snapshot must be installed; nothing of this fetch is applied.
+    Reinstall,
+    /// Log and snapshot end before what was applied.
+    WentBack(String),
+    /// A row is missing and no snapshot covers it.
+    Gap(u64),
+}
+
+impl Applier {
+    /// Judge a fetch that began at the last applied row.
+    fn judge(&mut self, fetch: Fetch) -> Step {
+        let applied = self.view.index;
+        let snapshot = fetch.snapshot.unwrap_or(0);
+        if snapshot < self.seen {
+            return Step::WentBack(match fetch.snapshot {
+                Some(_) => format!("the snapshot is at {snapshot} now, it was at {}", self.seen),
+                None => format!("the snapshot is gone, it was at {}", self.seen),
+            });
+        }
+        self.seen = snapshot;
+        let mut rows = fetch.rows;
+        let found = match rows.first() {
+            Some((index, _)) if *index == applied && applied > 0 => Some(rows.remove(0).1),
+            _ => None,
+        };
+        let same = match (&found, &self.last) {
+            (Some(found), Some(last)) => found == last,
+            // Its bytes were never seen here: a snapshot was installed.
+            (Some(_), None) => snapshot <= applied,
+            (None, _) => false,
+        };
+        // At the snapshot's own index a row may be gone. One with other bytes was
+        // inserted below the snapshot, or is of another history: the snapshot
+        // is right in both cases.
+        let differs = found.is_some() && !same;
+        if (snapshot > applied && !same) || (snapshot == applied && differs) {
+            return Step::Reinstall;
+        }
+        if snapshot < applied && !same {
+            return Step::WentBack(match found {
+                Some(_) => format!("row {applied} has other bytes now"),
+                None => match rows.first() {
+                    Some((index, _)) => {
+                        format!("row {applied} is gone while row {index} is there")
+                    }
+                    None => format!("the log ends before it now and the snapshot at {snapshot}"),
+                },
+            });
+        }
+        match rows.first() {
+            Some((index, _)) if *index != applied + 1 => {
+                if snapshot > applied {
+                    Step::Reinstall
+                } else {
+                    Step::Gap(*index)
+                }
+            }
+            _ => {
+                // Contiguous as far as it goes; what follows a hole waits.
+                let keep = rows
+                    .iter()
+                    .zip(applied + 1..)
+                    .take_while(|((index, _), expected)| index == expected)
+                    .count();
+                rows.truncate(keep);
+                Step::Apply(rows)
+            }
+        }
+    }
+
+    /// Apply one row and hand its answers to whoever waits for them.
+    fn apply(
+        &mut self,
+        index: u64,
+        payload: Vec<u8>,
+        pending: &Pending,
+        delivery: &mut Delivery,
+    ) -> Result<usize, LogError> {
+        let commands: Vec<Command> =
+            codec::decode_batch(&payload).map_err(|source| LogError::Row { index, source })?;
+        let count = commands.len();
+        let outcomes: Vec<_> = commands
+            .iter()
+            .map(|command| self.view.state.apply(command))
+            .collect();
+        let mut answers = outcomes.into_iter().map(Answer::from);
+        pending.applied(index, &payload, &mut answers, delivery);
+        self.view.index = index;
+        self.last = Some(payload);
+        Ok(count)
+    }
+
+    /// Install the stored snapshot if it covers `least` or more.
+    async fn install(&mut self, store: &dyn Store, least: u64) -> Result<bool, LogError> {
+        let Some((index, payload)) = store.snapshot().await? else {
+            return Ok(false);
+        };
+        if index < least {
+            return Ok(false);
+        }
+        let state = tokio::task::spawn_blocking(move || State::decode_snapshot(&payload))
+            .await
+            .map_err(|error| LogError::Stopped(format!("decoding a snapshot: {error}")))?
+            .map_err(|source| LogError::Snapshot { index, source })?;
+        self.view = View { index, state };
+        self.last = None;
+        self.seen = index;
+        Ok(true)
+    }
+
+    /// Read everything that is there now.
+    pub(crate) async fn load(
+        &mut self,
+        store: &dyn Store,
+        options: &LogOptions,
+    ) -> Result<(), LogError> {
+        self.install(store, 1).await?;
+        let pending = Pending::default();
+        loop {
+            match self.step(store, options, &pending).await? {
+                Progress::Rows(Rows {
+                    corrupt: Some(error),
+                    ..
+                }) => return Err(error),
+                Progress::Rows(Rows { all: true, .. }) => return Ok(()),
+                Progress::Rows(_) | Progress::Installed => {}
+                Progress::Final(health) => return Err(LogError::Stopped(health.to_string())),
+            }
+        }
+    }
+
+    /// One look at the database.
+    pub(crate) async fn step(
+        &mut self,
+        store: &dyn Store,
+        options: &LogOptions,
+        pending: &Pending,
+    ) -> Result<Progress, LogError> {
+        let fetch = store.fetch(self.view.index, options.fetch).await?;
+        let all = fetch.rows.len() < options.fetch as usize;
+        match self.judge(fetch) {
+            Step::Apply(rows) => {
+                let mut done = Rows {
+                    all,
+                    ..Rows::default()
+                };
+                let mut since = 0;
+                for (index, payload) in rows {
+                    match self.apply(index, payload, pending, &mut done.delivery) {
+                        Ok(commands) => since += commands,
+                        Err(error) => {
+                            done.corrupt = Some(error);
+                            break;
+                        }
+                    }
+                    done.count += 1;
+                    if since >= TURN {
+                        since = 0;
+                        tokio::task::yield_now().await;
+                    }
+                }
+                Ok(Progress::Rows(done))
+            }
+            Step::Reinstall => {
+                self.install(store, self.view.index).await?;
+                pending.covered(self.view.index);
+                Ok(Progress::Installed)
+            }
+            Step::WentBack(found) => Ok(Progress::Final(LogHealth::WentBack {
+                applied: self.view.index,
+                found,
+            })),
+            // A snapshot may have come between the two looks.
+            Step::Gap(found) => {
+                let expected = self.view.index + 1;
+                if !self.install(store, expected).await? {
+                    return Err(LogError::Gap { expected, found });
+                }
+                pending.covered(self.view.index);
+                Ok(Progress::Installed)
+            }
+        }
+    }
+}
+
+/// Rows that were applied.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    pub(crate) count: usize,
+    pub(crate) delivery: Delivery,
+    /// Whether these were all that the log held.
+    pub(crate) all: bool,
+    /// What is wrong with the row behind them.
+    pub(crate) corrupt: Option<LogError>,
+}
+
+/// What one look brought.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    /// Rows were applied, perhaps none.
+    Rows(Rows),
+    /// A snapshot was installed.
+    Installed,
+    /// Nothing will ever be applied again.
+    Final(LogHealth),
+}
