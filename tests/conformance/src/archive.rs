@@ -5,12 +5,16 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::captures::{self, Capture};
+use crate::database;
 use crate::report::Report;
-use crate::{database, sql};
+use crate::sql::Copy;
 
 /// Checks the archive of the object directory beside a database.
 pub fn check(capture: &Capture, database: &Path, report: &mut Report) {
-    let state = match sql::sqlite(&captures::read(database)).and_then(|t| database::rebuild(&t)) {
+    let state = match Copy::of(&captures::read(database))
+        .tables()
+        .and_then(|t| database::rebuild(&t))
+    {
         Ok(rebuilt) => rebuilt.state,
         Err(why) => return report.fail(why),
     };

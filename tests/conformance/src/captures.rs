@@ -64,7 +64,11 @@ impl Capture {
 
 /// The directory that is to be checked, and whether it is the tree's own.
 pub fn directory() -> (PathBuf, bool) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = package
+        .ancestors()
+        .nth(2)
+        .expect("the package is two folders deep");
     match std::env::var_os(DIRECTORY_VARIABLE) {
         // Tests run in their package's directory, make in the tree's root.
         Some(named) => {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::captures::Capture;
 use crate::report::Report;
-use crate::sql::{self, Tables};
+use crate::sql::{self, Copy, Tables};
 use crate::words;
 
 /// What a database gives.
@@ -67,9 +67,24 @@ pub fn rebuild(tables: &Tables) -> Result<Rebuilt, String> {
     })
 }
 
-/// Checks a captured SQLite database.
+/// Checks a captured SQLite database: by plain queries, and as the log's own
+/// reader sees it.
 pub fn check_sqlite(capture: &Capture, stated: &Value, report: &mut Report) {
-    check(sql::sqlite(&capture.bytes()), stated, report);
+    let copy = Copy::of(&capture.bytes());
+    let tables = copy.tables();
+    if let Some(rebuilt) = tables.as_ref().ok().and_then(|tables| rebuild(tables).ok()) {
+        match copy.view() {
+            Ok(view) => {
+                report.read += 1;
+                report.same("the reader's index", &view.index, &rebuilt.index);
+                if view.state != rebuilt.state {
+                    report.fail("the reader's state is another one");
+                }
+            }
+            Err(error) => report.fail(format!("the reader: {error}")),
+        }
+    }
+    check(tables, stated, report);
 }
 
 /// Checks a captured PostgreSQL dump.

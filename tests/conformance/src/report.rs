@@ -22,6 +22,8 @@ pub struct Report {
     pub corrupt: usize,
     /// Databases rebuilt, of either kind.
     pub databases: usize,
+    /// SQLite databases that the log's own reader read to the same state.
+    pub read: usize,
     /// Log rows applied from databases.
     pub rows: usize,
     /// Fields of stated states compared.
@@ -81,7 +83,7 @@ impl Report {
             .collect()
     }
 
-    fn counts(&self) -> [(usize, &'static str); 11] {
+    fn counts(&self) -> [(usize, &'static str); 12] {
         [
             (self.sequences, "sequences"),
             (self.commands, "commands applied in them"),
@@ -90,6 +92,7 @@ impl Report {
             (self.decoded, "commands compared with their stated form"),
             (self.corrupt, "corrupt payloads refused by class"),
             (self.databases, "databases rebuilt"),
+            (self.read, "of them read by the log's own reader"),
             (self.rows, "log rows applied from them"),
             (self.fields, "fields of stated states compared"),
             (self.archives, "object archives"),

@@ -1,8 +1,11 @@
 //! The three tables of a database: from a SQLite file, or from the text of a
 //! PostgreSQL dump.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use aedile_clock::{SharedClock, SystemClock};
+use aedile_log::{LogError, Reader, View};
 use sqlx::{Connection, Row};
 
 /// What the log and snapshot tables hold.
@@ -14,19 +17,54 @@ pub struct Tables {
     pub rows: Vec<(u64, Vec<u8>)>,
 }
 
-/// Reads a SQLite database. It is copied first: opening one in WAL mode writes
-/// beside it.
-pub fn sqlite(database: &[u8]) -> Result<Tables, String> {
-    let dir = tempfile::tempdir().expect("a directory can be made");
-    let path = dir.path().join("meta.db");
-    std::fs::write(&path, database).expect("a file can be written");
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime
-        .expect("a runtime can be built")
-        .block_on(sqlite_tables(&path))
-        .map_err(|error| format!("as a SQLite database: {error}"))
+/// A copy of a SQLite database, in a directory of its own: opening one in WAL
+/// mode writes beside it.
+#[derive(Debug)]
+pub struct Copy {
+    dir: tempfile::TempDir,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Copy {
+    /// Writes the copy.
+    pub fn of(database: &[u8]) -> Self {
+        let dir = tempfile::tempdir().expect("a directory can be made");
+        std::fs::write(dir.path().join("meta.db"), database).expect("a file can be written");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime can be built");
+        Self { dir, runtime }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("meta.db")
+    }
+
+    /// What the tables hold, by plain queries.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn tables(&self) -> Result<Tables, String> {
+        self.runtime
+            .block_on(sqlite_tables(&self.path()))
+            .map_err(|error| format!("as a SQLite database: {error}"))
+    }
+
+    /// What the log's own reader makes of it.
+    ///
+    /// # Errors
+    /// What it says.
+    pub fn view(&self) -> Result<View, LogError> {
+        let url = format!("sqlite:{}", self.path().display());
+        self.runtime.block_on(async {
+            let clock: SharedClock = Arc::new(SystemClock);
+            let reader = Reader::open(&url.parse()?, &clock).await?;
+            let view = reader.view().await;
+            reader.close().await;
+            view
+        })
+    }
 }
 
 async fn sqlite_tables(path: &Path) -> Result<Tables, sqlx::Error> {

@@ -219,3 +219,15 @@ fn a_dead_id_can_come_back() {
     world.compact(6, back).unwrap();
     assert!(world.state.is_live(ObjectId(0)) && world.state.mark(ObjectId(0)).is_some());
 }
+
+/// Also the id that means no object can be reserved, by a snapshot at least;
+/// a compaction without an object ends that reservation.
+#[test]
+fn a_reservation_of_none_ends() {
+    let (mut world, stream) = three();
+    world.state.prepared.insert(NOOP, 9);
+    world.state.prepared_by_deadline.insert((9, NOOP));
+    assert_eq!(world.compact(5, no_compaction(stream)), unit(Changes::All));
+    assert_eq!(world.state.counts().reservations, 0);
+    assert_eq!(world.state.lapsed(9).count(), 0);
+}

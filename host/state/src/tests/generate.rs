@@ -1,11 +1,14 @@
 //! Random commands over few ids, so that they meet.
 
+use std::collections::BTreeMap;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::aim::aimed;
 use crate::{
-    Command, CommitRange, CommitRequest, CommitStreamObject, CompactRequest, NOOP, NodeId,
-    ObjectId, Operation, StreamId,
+    Changes, Command, CommitRange, CommitRequest, CommitStreamObject, CompactRequest, NOOP, NodeId,
+    ObjectId, Operation, State, StreamId,
 };
 
 fn node() -> impl Strategy<Value = NodeId> {
@@ -220,7 +223,8 @@ pub(super) fn command() -> BoxedStrategy<Command> {
     prop_oneof![6 => of_streams(), 6 => of_objects(), 1 => of_keys()].boxed()
 }
 
-/// Commands that set up nodes and open streams, then any commands.
+/// Commands that set up nodes and open streams, then any commands, most of
+/// them aimed at what the state holds by then.
 pub(super) fn sequence(length: usize) -> BoxedStrategy<Vec<Command>> {
     let prelude: Vec<Command> = (1..4)
         .map(|node| Command::RegisterNode {
@@ -241,7 +245,51 @@ pub(super) fn sequence(length: usize) -> BoxedStrategy<Vec<Command>> {
             epoch: 0,
         }))
         .collect();
-    vec(command(), 0..length)
-        .prop_map(move |commands| [prelude.clone(), commands].concat())
+    vec((command(), prop::bool::weighted(0.7)), 0..length)
+        .prop_map(move |commands| {
+            let mut state = State::new();
+            let mut sequence = prelude.clone();
+            for command in &sequence {
+                let _ = state.apply(command);
+            }
+            for (command, aim) in commands {
+                let command = if aim { aimed(&state, command) } else { command };
+                let _ = state.apply(&command);
+                sequence.push(command);
+            }
+            sequence
+        })
         .boxed()
+}
+
+/// The properties are worth something only if the sequences get somewhere.
+#[test]
+fn every_command_is_accepted_and_every_rejection_occurs() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+
+    let mut runner = TestRunner::deterministic();
+    let mut accepted: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut rejected: BTreeMap<u32, usize> = BTreeMap::new();
+    for _ in 0..300 {
+        let commands = sequence(60).new_tree(&mut runner).unwrap().current();
+        let mut state = State::new();
+        for command in commands {
+            match state.apply(&command) {
+                Ok(applied) if applied.changes != Changes::None => {
+                    *accepted.entry(command.name()).or_default() += 1;
+                }
+                Ok(_) => {}
+                Err(rejection) => *rejected.entry(rejection.code()).or_default() += 1,
+            }
+        }
+    }
+    assert_eq!(accepted.len(), 18, "{accepted:?}");
+    assert_eq!(rejected.len(), 7, "{rejected:?}");
+    assert!(accepted.values().all(|&count| count >= 5), "{accepted:?}");
+    let set_compactions = accepted["CommitStreamSetObject"];
+    assert!(
+        set_compactions >= 100 && accepted["CompactStreamObject"] >= 100,
+        "{accepted:?}"
+    );
 }

@@ -1,5 +1,6 @@
 //! Tests, a file per family, over a world that is quick to set up.
 
+mod aim;
 mod codec;
 mod commit;
 mod compact;

@@ -42,7 +42,7 @@ fn items_agree(before: &State, command: &Command, changes: &Changes) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
     fn a_rejected_command_changes_nothing(commands in sequence(60)) {
@@ -175,6 +175,10 @@ proptest! {
         let _ = State::decode_snapshot(&bytes);
         let _ = State::decode_snapshot(&[&[0], &bytes[..]].concat());
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     /// Damage that still decodes gives a state that can be worked on.
     #[test]

@@ -264,7 +264,7 @@ fn by_steps(state: &State, command: &Command) -> Option<(Step, State)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn checking_first_equals_changing_a_copy(commands in sequence(60)) {

@@ -157,3 +157,19 @@ fn a_transfer_completes_once_the_stream_is_closed() {
     assert_eq!(world.state.stream(stream).unwrap().node, NodeId(2));
     assert_eq!(code(&world.apply(complete(0))), 6);
 }
+
+/// A stream that comes to the same id later would otherwise move at once.
+#[test]
+fn a_deleted_stream_leaves_no_transfer() {
+    let mut world = World::new();
+    let stream = world.opened();
+    world.register(NodeId(2), EPOCH, 1).unwrap();
+    world.ok(Command::TransferStream {
+        stream,
+        from: NODE,
+        to: NodeId(2),
+    });
+    world.close(stream, 0).unwrap();
+    world.delete(stream, 0).unwrap();
+    assert_eq!(world.state.counts().transfers, 0);
+}
