@@ -1,1 +1,13 @@
-//! Tests: engine.
+//! Hostile plugins, each contained.
+//!
+//! A guest is one file in `guests/` with one behaviour. [`guest`] makes a
+//! module of it, [`Trial`] runs one tick of it against a [`Double`], and
+//! `tests/corpus.rs` has a test for every file: a guest without one fails there.
+
+mod build;
+mod double;
+mod trial;
+
+pub use build::{embed, guest, guests};
+pub use double::{Behaviour, Double};
+pub use trial::{Trial, engine, first, grants};

@@ -1,0 +1,163 @@
+//! A small catalog that tests build by the log's own commands.
+
+use aedile_state::{
+    Command, CommitStreamObject, NOOP, NodeId, ObjectId, Operation, State, StreamId, Value,
+};
+
+pub(crate) const NODE: NodeId = NodeId(1);
+pub(crate) const EPOCH: i64 = 7;
+pub(crate) const NOW: i64 = 1_800_000_000_000;
+
+/// A catalog with one node and one open stream.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    pub(crate) state: State,
+    pub(crate) stream: StreamId,
+    pub(crate) commands: Vec<Command>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let mut world = Self {
+            state: State::new(),
+            stream: StreamId(0),
+            commands: Vec::new(),
+        };
+        world.apply(Command::RegisterNode {
+            node: NODE,
+            node_epoch: EPOCH,
+            http_address: String::new(),
+            slots: 1,
+        });
+        world.apply(Command::CreateStream {
+            node: NODE,
+            node_epoch: EPOCH,
+        });
+        world.apply(Command::OpenStream {
+            node: NODE,
+            node_epoch: EPOCH,
+            stream: world.stream,
+            epoch: 0,
+        });
+        world
+    }
+
+    pub(crate) fn apply(&mut self, command: Command) -> Value {
+        let outcome = self.state.apply(&command);
+        self.commands.push(command);
+        outcome.expect("the command is accepted").value
+    }
+
+    /// Reserve ids for this long.
+    pub(crate) fn reserve(&mut self, count: u32, ttl_ms: i64) -> Vec<ObjectId> {
+        let first = match self.apply(Command::PrepareObject {
+            node: NODE,
+            node_epoch: EPOCH,
+            count,
+            ttl_ms,
+            now_ms: NOW,
+        }) {
+            Value::Id(first) => first,
+            other => panic!("an id, not {other:?}"),
+        };
+        (first..first + u64::from(count)).map(ObjectId).collect()
+    }
+
+    /// Commit new stream objects of ten offsets each.
+    pub(crate) fn objects(&mut self, count: u32) -> Vec<ObjectId> {
+        let ids = self.reserve(count, 3_600_000);
+        let mut offset = self
+            .state
+            .stream(self.stream)
+            .expect("the stream")
+            .end_offset;
+        let stream_objects = ids
+            .iter()
+            .map(|&object| {
+                let start_offset = offset;
+                offset += 10;
+                CommitStreamObject {
+                    object,
+                    object_size: 100,
+                    stream: self.stream,
+                    start_offset,
+                    end_offset: offset,
+                    attributes: 0,
+                }
+            })
+            .collect();
+        self.apply(Command::CommitStreamSetObject {
+            node: NODE,
+            node_epoch: EPOCH,
+            now_ms: NOW,
+            object: NOOP,
+            object_size: 0,
+            attributes: 0,
+            ranges: Vec::new(),
+            stream_objects,
+            compacted: Vec::new(),
+        });
+        ids
+    }
+
+    /// Take objects out of the catalog, each with its operation.
+    pub(crate) fn compact(&mut self, sources: &[ObjectId], operations: &[Operation]) {
+        self.replace(NOOP, 0, (0, 0), sources, operations);
+    }
+
+    fn replace(
+        &mut self,
+        object: ObjectId,
+        attributes: u32,
+        offsets: (u64, u64),
+        sources: &[ObjectId],
+        operations: &[Operation],
+    ) {
+        self.apply(Command::CompactStreamObject {
+            node: NODE,
+            node_epoch: EPOCH,
+            now_ms: NOW,
+            object,
+            object_size: 100,
+            stream: self.stream,
+            stream_epoch: 0,
+            start_offset: offsets.0,
+            end_offset: offsets.1,
+            attributes,
+            sources: sources.to_vec(),
+            operations: operations.to_vec(),
+        });
+    }
+
+    /// Marked objects, with this operation.
+    pub(crate) fn marked(&mut self, count: u32, operation: Operation) -> Vec<ObjectId> {
+        let ids = self.objects(count);
+        self.compact(&ids, &vec![operation; ids.len()]);
+        ids
+    }
+
+    /// A live composite of three objects, whose marks keep the data.
+    pub(crate) fn composite(&mut self) -> (ObjectId, Vec<ObjectId>) {
+        let start = self
+            .state
+            .stream(self.stream)
+            .expect("the stream")
+            .end_offset;
+        let parts = self.objects(3);
+        let composite = self.reserve(1, 3_600_000)[0];
+        self.replace(
+            composite,
+            1,
+            (start, start + 30),
+            &parts,
+            &[Operation::KeepData; 3],
+        );
+        (composite, parts)
+    }
+
+    pub(crate) fn clean(&mut self, objects: &[ObjectId]) {
+        self.apply(Command::CleanDestroyedObjects {
+            objects: objects.to_vec(),
+        });
+    }
+}

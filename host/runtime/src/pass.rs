@@ -1,0 +1,296 @@
+//! One pass: every plugin ticks until nothing is left to do, and each object is
+//! tried once. The live pass and the dry run are this one loop.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use aedile_engine::Control;
+use aedile_lease::{Authority, Keeper, Leadership, Term};
+use aedile_state::{ObjectId, Operation, State};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::backend::{Backend, Live, Trouble};
+use crate::error::RuntimeError;
+use crate::guard::{DEEP_DELETE, Guards, StoreTrust, Why};
+use crate::plan::LeftObject;
+use crate::runtime::{Outcome, PassTotals};
+use crate::shared::{Shared, left};
+use crate::source::{Loaded, PluginSet};
+use crate::term::{Identity, Runs, Ticked, tick};
+
+/// Ticks of one plugin after which a pass gives up on it.
+const TICKS: u64 = 100_000;
+/// Rounds over all plugins: what one does may give another work, but two that
+/// feed each other must not go on for ever.
+const ROUNDS: usize = 8;
+
+/// How one plugin's ticks went.
+#[derive(Clone, Debug)]
+pub(crate) struct Went {
+    pub(crate) loaded: Arc<Loaded>,
+    pub(crate) ticks: u64,
+    /// Why it was given up; none if it came to its end.
+    pub(crate) failure: Option<String>,
+}
+
+/// Tick every plugin until nothing is left to do.
+pub(crate) async fn drain<B: Backend + std::fmt::Debug>(
+    guards: &Arc<Guards<B>>,
+    set: &PluginSet,
+    identity: &Identity,
+    control: impl Fn() -> Control,
+    mut after: impl AsyncFnMut(&Loaded, &Ticked),
+) -> Result<Vec<Went>, Trouble> {
+    let mut all: Vec<Went> = set
+        .plugins
+        .values()
+        .filter(|loaded| loaded.settings.enabled)
+        .map(|loaded| Went {
+            loaded: loaded.clone(),
+            ticks: 0,
+            failure: None,
+        })
+        .collect();
+    for _ in 0..ROUNDS {
+        let mut effects = 0;
+        for went in all.iter_mut().filter(|went| went.failure.is_none()) {
+            loop {
+                guards.authority()?;
+                let ticked = tick(guards, &went.loaded, identity, control()).await;
+                went.ticks += 1;
+                effects += ticked.effects;
+                after(&went.loaded, &ticked).await;
+                if ticked.end.lost {
+                    return Err(Trouble::LeaseLost);
+                }
+                if ticked.end.failure.is_some() {
+                    went.failure = Some(ticked.end.text.clone());
+                } else if ticked.goes_on() {
+                    if went.ticks < TICKS {
+                        continue;
+                    }
+                    went.failure = Some(format!("it still asks for more after {TICKS} ticks"));
+                }
+                break;
+            }
+        }
+        if effects == 0 {
+            break;
+        }
+    }
+    Ok(all)
+}
+
+/// What a pass has left, by kind.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Left {
+    pub(crate) parked: Vec<LeftObject>,
+    pub(crate) conflicts: Vec<LeftObject>,
+    pub(crate) failed: Vec<LeftObject>,
+    pub(crate) refused: Vec<LeftObject>,
+}
+
+/// Sort what is left: every mark of the view, and every refusal.
+pub(crate) fn left_over<B: Backend>(guards: &Guards<B>, state: &State) -> Left {
+    let mut left_over = Left::default();
+    let aside: std::collections::HashMap<u64, Why> = guards.aside.list().into_iter().collect();
+    for (_, id, operation) in state.marks_after(None) {
+        match aside.get(&id.0) {
+            Some(Why::Parked(text)) => left_over.parked.push(left(id.0, operation, text)),
+            Some(Why::Conflict(text)) => left_over.conflicts.push(left(id.0, operation, text)),
+            Some(Why::Failed(text)) => left_over.failed.push(left(id.0, operation, text)),
+            None if operation == Operation::DeepDelete => match standing(state, id) {
+                Some(text) => left_over.conflicts.push(left(id.0, operation, text)),
+                None => left_over.parked.push(left(id.0, operation, DEEP_DELETE)),
+            },
+            None => {}
+        }
+    }
+    for (id, text) in guards.refusals() {
+        let operation = state.mark(id).map_or("none", |(_, operation)| {
+            crate::guard::operation_name(operation)
+        });
+        left_over.refused.push(LeftObject {
+            id: id.0,
+            operation: operation.to_owned(),
+            reason: text,
+        });
+    }
+    left_over
+}
+
+/// Whether a mark that no plugin is shown contradicts the catalog.
+fn standing(state: &State, id: ObjectId) -> Option<&'static str> {
+    if state.is_live(id) {
+        Some("the object is live: the catalog has it")
+    } else if state.is_reserved(id) {
+        Some("the object is reserved: an upload may be under way")
+    } else {
+        None
+    }
+}
+
+/// Acquire the lease, drain, release.
+pub(crate) async fn run(
+    shared: &Arc<Shared>,
+    keeper: &Keeper,
+    wait: Option<Duration>,
+    stop: &CancellationToken,
+) -> Result<Outcome, RuntimeError> {
+    let stopped = || stop.cancelled();
+    tokio::select! {
+        biased;
+        () = stopped() => return Err(RuntimeError::Stopped),
+        caught_up = shared.log.catch_up(shared.options.catch_up) => {
+            caught_up.map_err(RuntimeError::Log)?;
+        }
+    }
+    keeper.set_eligible(Ok(()));
+    let (term, authority) = acquire(shared, wait, stop).await?;
+    let hard = CancellationToken::new();
+    let guards = Arc::new(Guards::new(
+        Live {
+            log: shared.log.clone(),
+            store: shared.store.clone(),
+            authority,
+            clock: shared.clock.clone(),
+            stop: hard.clone(),
+            catch_up: shared.options.catch_up,
+        },
+        shared.aside.clone(),
+        StoreTrust::new(shared.options.confirm_empty_store),
+        shared.entropy.clone(),
+    ));
+    let outcome = lead(shared, &guards, &term, stop).await;
+    // Stop, join what is in flight, then release.
+    hard.cancel();
+    guards.in_flight.close();
+    guards.in_flight.wait().await;
+    keeper.release(&term).await;
+    outcome
+}
+
+/// Wait for the lease.
+async fn acquire(
+    shared: &Shared,
+    wait: Option<Duration>,
+    stop: &CancellationToken,
+) -> Result<(Term, Authority), RuntimeError> {
+    let mut leadership = shared.leadership.clone();
+    let began = shared.clock.boot();
+    let mut warned = None;
+    loop {
+        let now = leadership.borrow_and_update().clone();
+        let reason = match now {
+            Leadership::Holder { term, authority } if authority.holds() => {
+                return Ok((term, authority));
+            }
+            Leadership::Holder { .. } => "the authority has just ended".to_owned(),
+            Leadership::Ineligible { reason } => reason,
+            Leadership::Follower { seen: Some(seen) } if !seen.holder.is_empty() => {
+                let native = if seen.native {
+                    " (a PicoMQ node: it renews for ever; --take-over takes the lease from it)"
+                } else {
+                    ""
+                };
+                format!("{} holds it{native}", seen.holder)
+            }
+            Leadership::Follower { .. } => "nobody holds it yet".to_owned(),
+            Leadership::Unreachable { error, .. } => error,
+            Leadership::WrongRole { detail } => detail,
+        };
+        if warned.as_ref() != Some(&reason) {
+            tracing::info!(%reason, "waiting for the lease");
+            warned = Some(reason.clone());
+        }
+        let waited = shared.clock.boot().since(began);
+        let left = match wait {
+            Some(wait) if waited >= wait => return Err(RuntimeError::NoLease { waited, reason }),
+            Some(wait) => wait - waited,
+            None => Duration::from_secs(3600),
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return Err(RuntimeError::Stopped),
+            changed = leadership.changed() => if changed.is_err() {
+                return Err(RuntimeError::NoLease { waited, reason: "the keeper is gone".to_owned() });
+            },
+            () = shared.clock.sleep(left) => {}
+        }
+    }
+}
+
+async fn lead(
+    shared: &Arc<Shared>,
+    guards: &Arc<Guards<Live>>,
+    term: &Term,
+    stop: &CancellationToken,
+) -> Result<Outcome, RuntimeError> {
+    let set = shared.set.borrow().clone();
+    let identity = Arc::new(Identity {
+        node: shared.options.node.clone(),
+        epoch: term.epoch,
+    });
+    let control = || {
+        let authority = guards.backend.authority.clone();
+        let stop = stop.clone();
+        Control {
+            authority: Arc::new({
+                let stop = stop.clone();
+                move || !stop.is_cancelled() && authority.holds()
+            }),
+            stop,
+        }
+    };
+    let mut ticks = 0;
+    let mut runs = std::collections::HashMap::new();
+    let drained = drain(guards, &set, &identity, control, async |loaded, ticked| {
+        ticks += 1;
+        runs.entry(loaded.name().to_owned())
+            .or_insert_with(|| Runs::new(shared.log.clone(), shared.clock.clone(), identity.clone()))
+            .note(loaded, ticked)
+            .await;
+    })
+    .await;
+    let went = match drained {
+        Ok(went) => went,
+        Err(_) if stop.is_cancelled() => return Err(RuntimeError::Stopped),
+        Err(_) => return Err(RuntimeError::LeaseLost),
+    };
+    let counters = &guards.counters;
+    let totals = PassTotals {
+        ticks,
+        deleted: counters.deleted.load(Ordering::Relaxed),
+        cleaned: counters.cleaned.load(Ordering::Relaxed),
+        expired: counters.expired.load(Ordering::Relaxed),
+        commands: counters.commands.load(Ordering::Relaxed),
+    };
+    let left = left_over(guards, &shared.log.view().state);
+    let plugins: Vec<(String, String)> = went
+        .into_iter()
+        .filter_map(|went| Some((went.loaded.name().to_owned(), went.failure?)))
+        .chain(set.problems.iter().map(|problem| {
+            (problem.origin.clone(), problem.text.clone())
+        }))
+        .collect();
+    let store_suspect = guards.trust.doubt();
+    let nothing = left.parked.is_empty()
+        && left.conflicts.is_empty()
+        && left.failed.is_empty()
+        && plugins.is_empty()
+        && store_suspect.is_none();
+    Ok(if nothing {
+        Outcome::Idle { totals }
+    } else {
+        Outcome::LeftOver {
+            totals,
+            parked: left.parked,
+            conflicts: left.conflicts,
+            failed: left.failed,
+            plugins,
+            store_suspect,
+        }
+    })
+}

@@ -1,0 +1,53 @@
+//! Where plugins come from: the binary and a watched directory.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+mod directory;
+mod load;
+mod settings;
+mod watch;
+
+pub(crate) use load::Loaded;
+pub use settings::{SettingsError, parse_settings};
+pub(crate) use watch::{PluginSet, Sources};
+
+/// When a plugin's ticks are due; what is not set is the manifest's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScheduleSettings {
+    /// Time between the beginnings of two ticks.
+    pub interval: Option<Duration>,
+    /// Up to this much is added at random.
+    pub jitter: Option<Duration>,
+}
+
+/// What an operator sets for one plugin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PluginSettings {
+    /// Whether it runs.
+    pub enabled: bool,
+    /// What it is granted, as text: `state`, `commands.put-kv`, …
+    pub grants: Vec<String>,
+    /// Prefixes besides its own below which it may write keys.
+    pub kv_prefixes: Vec<String>,
+    /// Its schedule.
+    pub schedule: ScheduleSettings,
+    /// Its configuration: a JSON object.
+    pub config: serde_json::Value,
+    /// Its limits.
+    pub limits: aedile_engine::Limits,
+}
+
+/// A plugin that does not run, or not as the file beside it says, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// The file, or the name of a built-in plugin.
+    pub origin: String,
+    /// The plugin's name, if it is known.
+    pub plugin: Option<String>,
+    /// What is wrong and what to do.
+    pub text: String,
+    /// Whether an older version goes on running.
+    pub keeps_running: bool,
+}

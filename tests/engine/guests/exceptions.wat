@@ -1,0 +1,3 @@
+;; Throws exceptions.
+(tag $broken)
+(func (throw $broken))

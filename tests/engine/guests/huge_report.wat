@@ -1,0 +1,6 @@
+;; Returns a summary of two mebibytes.
+(memory (export "memory") 64)
+(func (export "aedile:maintenance/maintenance@0.1.0#tick") (result i32)
+    (i32.store (i32.const 1032) (i32.const 4096))
+    (i32.store (i32.const 1036) (i32.const 2097152))
+    (i32.const 1024))

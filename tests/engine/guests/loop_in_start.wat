@@ -1,0 +1,3 @@
+;; Never ends while it is instantiated.
+(func $start (loop $again (br $again)))
+(start $start)

@@ -1,0 +1,2 @@
+;; Twelve functions.
+(func) (func) (func) (func) (func) (func) (func) (func) (func) (func) (func) (func)

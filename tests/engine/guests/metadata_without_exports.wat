@@ -1,0 +1,2 @@
+;; WIT metadata, but nothing that the world exports.
+;; exports: its own

@@ -1,0 +1,2 @@
+;; manifest: none
+;; Says nothing about itself.

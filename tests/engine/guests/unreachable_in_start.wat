@@ -1,0 +1,3 @@
+;; Traps while it is instantiated.
+(func $start (unreachable))
+(start $start)
