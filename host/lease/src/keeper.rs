@@ -1,5 +1,8 @@
 //! The keeper's handle and its two threads.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::io;
 use std::sync::Arc;
