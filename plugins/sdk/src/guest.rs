@@ -34,7 +34,8 @@ pub(crate) fn parse<P: Plugin>(text: &str) -> Result<P::Config, String> {
 /// A panic ends in a trap that carries no text; the log line does.
 fn report_panics() {
     std::panic::set_hook(Box::new(|panic| {
-        Imports::new().error(&panic.to_string());
+        // Place and message stand on two lines; a log line is one.
+        Imports::new().error(&panic.to_string().replace('\n', " "));
     }));
 }
 
