@@ -36,7 +36,6 @@ pub mod plan;
 mod runtime;
 mod schedule;
 mod shared;
-mod single;
 pub mod source;
 pub mod status;
 mod supervisor;

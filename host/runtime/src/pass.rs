@@ -249,7 +249,9 @@ async fn lead(
     let drained = drain(guards, &set, &identity, control, async |loaded, ticked| {
         ticks += 1;
         runs.entry(loaded.name().to_owned())
-            .or_insert_with(|| Runs::new(shared.log.clone(), shared.clock.clone(), identity.clone()))
+            .or_insert_with(|| {
+                Runs::new(shared.log.clone(), shared.clock.clone(), identity.clone())
+            })
             .note(loaded, ticked)
             .await;
     })
@@ -271,9 +273,11 @@ async fn lead(
     let plugins: Vec<(String, String)> = went
         .into_iter()
         .filter_map(|went| Some((went.loaded.name().to_owned(), went.failure?)))
-        .chain(set.problems.iter().map(|problem| {
-            (problem.origin.clone(), problem.text.clone())
-        }))
+        .chain(
+            set.problems
+                .iter()
+                .map(|problem| (problem.origin.clone(), problem.text.clone())),
+        )
         .collect();
     let store_suspect = guards.trust.doubt();
     let nothing = left.parked.is_empty()

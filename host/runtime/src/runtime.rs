@@ -1,6 +1,5 @@
 //! The runtime as a whole: start, status, stop; and a single pass.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +20,6 @@ use crate::options::RuntimeOptions;
 use crate::plan::LeftObject;
 use crate::schedule::Policy;
 use crate::shared::{Shared, SharedParts};
-use crate::single::SinglePass;
 use crate::source::{PluginSet, Sources};
 use crate::status::Status;
 use crate::supervisor::Supervisor;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use aedile_clock::BootInstant;
 use aedile_lease::{Keeper, Leadership, Term};
 use aedile_log::LogHealth;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +15,7 @@ use crate::backend::Live;
 use crate::guard::{Guards, StoreTrust};
 use crate::heartbeat::Heartbeat;
 use crate::shared::Shared;
+use crate::status::Status;
 use crate::term::{Identity, Lead, lead};
 
 /// How often fitness is looked at when nothing else happens.
@@ -56,7 +58,11 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    pub(crate) fn new(shared: Arc<Shared>, keeper: Keeper, status: watch::Sender<Arc<Status>>) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        keeper: Keeper,
+        status: watch::Sender<Arc<Status>>,
+    ) -> Self {
         Self {
             shared,
             keeper,

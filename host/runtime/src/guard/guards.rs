@@ -539,8 +539,13 @@ impl<B: Backend> Guards<B> {
         commands: Vec<Command>,
     ) -> Result<Vec<Answer>, Trouble> {
         let answers = self.propose(plugin, commands).await?;
-        let applied = answers.iter().filter(|answer| item(answer) == Item::Applied).count();
-        self.counters.commands.fetch_add(applied as u64, Ordering::Relaxed);
+        let applied = answers
+            .iter()
+            .filter(|answer| item(answer) == Item::Applied)
+            .count();
+        self.counters
+            .commands
+            .fetch_add(applied as u64, Ordering::Relaxed);
         Ok(answers)
     }
 

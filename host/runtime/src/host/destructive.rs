@@ -4,7 +4,8 @@
 use aedile_engine::wit::{Compaction, StreamAt, Transfer, Trim};
 use aedile_log::View;
 use aedile_state::{
-    Command, NOOP, NodeId, ObjectId, Operation, State, Stream, StreamId, StreamState, is_composite,
+    Command, CompactRequest, NOOP, NodeId, ObjectId, Operation, State, Stream, StreamId,
+    StreamState, is_composite,
 };
 
 /// Most objects of one compaction.
@@ -20,7 +21,12 @@ fn registered(state: &State, stream: &Stream) -> Result<(NodeId, i64), String> {
     state
         .node(stream.node)
         .map(|node| (stream.node, node.epoch))
-        .or_else(|| state.nodes_after(None).next().map(|(id, node)| (id, node.epoch)))
+        .or_else(|| {
+            state
+                .nodes_after(None)
+                .next()
+                .map(|(id, node)| (id, node.epoch))
+        })
         .ok_or_else(|| "no node is registered".to_owned())
 }
 
@@ -61,7 +67,10 @@ pub(super) fn trim(view: &View, trim: Trim) -> Checked {
 pub(super) fn delete(view: &View, at: StreamAt) -> Checked {
     let stream = at_epoch(&view.state, at.id, at.epoch)?;
     if stream.state != StreamState::Closed {
-        return Err(format!("stream {} is open; only a closed one can be deleted", at.id));
+        return Err(format!(
+            "stream {} is open; only a closed one can be deleted",
+            at.id
+        ));
     }
     let (node, node_epoch) = registered(&view.state, &stream)?;
     Ok(Command::DeleteStream {
@@ -93,7 +102,10 @@ pub(super) fn compact(view: &View, compaction: Compaction) -> Checked {
             return Err(format!("object {id} holds several streams"));
         };
         if object.kind != aedile_state::ObjectKind::Stream || range.stream != stream.id {
-            return Err(format!("object {id} is not an object of stream {}", stream.id));
+            return Err(format!(
+                "object {id} is not an object of stream {}",
+                stream.id
+            ));
         }
         if range.end_offset > stream.start_offset {
             return Err(format!(
@@ -115,15 +127,17 @@ pub(super) fn compact(view: &View, compaction: Compaction) -> Checked {
         node_epoch,
         // Only new objects carry the time, and there is none.
         now_ms: 0,
-        object: NOOP,
-        object_size: 0,
-        stream: stream.id,
-        stream_epoch: epoch,
-        start_offset: stream.start_offset,
-        end_offset: stream.start_offset,
-        attributes: 0,
-        sources,
-        operations,
+        request: CompactRequest {
+            object: NOOP,
+            object_size: 0,
+            stream: stream.id,
+            stream_epoch: epoch,
+            start_offset: stream.start_offset,
+            end_offset: stream.start_offset,
+            attributes: 0,
+            sources,
+            operations,
+        },
     })
 }
 
@@ -178,7 +192,11 @@ mod tests {
         assert!(live.contains("it holds live data"), "{live}");
         let command = trim(
             &view(&world),
-            Trim { id: world.stream.0, epoch: 0, start_offset: 15 },
+            Trim {
+                id: world.stream.0,
+                epoch: 0,
+                start_offset: 15,
+            },
         )
         .expect("inside the stream");
         world.apply(command);
@@ -186,7 +204,10 @@ mod tests {
         let command = compact(&view(&world), at(&world, &objects[..1])).expect("trimmed");
         world.apply(command);
         assert!(!world.state.is_live(objects[0]) && world.state.is_live(objects[1]));
-        assert_eq!(world.state.mark(objects[0]).map(|(_, op)| op), Some(Operation::Delete));
+        assert_eq!(
+            world.state.mark(objects[0]).map(|(_, op)| op),
+            Some(Operation::Delete)
+        );
         compact(&view(&world), at(&world, &objects[..1])).expect_err("no longer live");
         compact(&view(&world), at(&world, &[])).expect_err("names none");
     }
@@ -196,11 +217,58 @@ mod tests {
         let world = World::new();
         let view = view(&world);
         let stream = world.stream.0;
-        trim(&view, Trim { id: stream, epoch: 1, start_offset: 0 }).expect_err("another epoch");
-        trim(&view, Trim { id: stream, epoch: 0, start_offset: 1 }).expect_err("past the end");
-        trim(&view, Trim { id: 99, epoch: 0, start_offset: 0 }).expect_err("no such stream");
-        delete(&view, StreamAt { id: stream, epoch: 0 }).expect_err("open");
-        transfer(&view, Transfer { id: stream, source: 2, target: 1 }).expect_err("elsewhere");
-        transfer(&view, Transfer { id: stream, source: 1, target: 9 }).expect_err("unknown");
+        trim(
+            &view,
+            Trim {
+                id: stream,
+                epoch: 1,
+                start_offset: 0,
+            },
+        )
+        .expect_err("another epoch");
+        trim(
+            &view,
+            Trim {
+                id: stream,
+                epoch: 0,
+                start_offset: 1,
+            },
+        )
+        .expect_err("past the end");
+        trim(
+            &view,
+            Trim {
+                id: 99,
+                epoch: 0,
+                start_offset: 0,
+            },
+        )
+        .expect_err("no such stream");
+        delete(
+            &view,
+            StreamAt {
+                id: stream,
+                epoch: 0,
+            },
+        )
+        .expect_err("open");
+        transfer(
+            &view,
+            Transfer {
+                id: stream,
+                source: 2,
+                target: 1,
+            },
+        )
+        .expect_err("elsewhere");
+        transfer(
+            &view,
+            Transfer {
+                id: stream,
+                source: 1,
+                target: 9,
+            },
+        )
+        .expect_err("unknown");
     }
 }

@@ -115,7 +115,8 @@ pub(crate) async fn tick<B: Backend + std::fmt::Debug>(
         counters: BTreeMap::new(),
         gauges: BTreeMap::new(),
     };
-    let pinned = async { Ok::<_, Trouble>((guards.backend.fresh().await?, guards.backend.now().await?)) };
+    let pinned =
+        async { Ok::<_, Trouble>((guards.backend.fresh().await?, guards.backend.now().await?)) };
     let (view, now) = match pinned.await {
         Ok(pinned) => pinned,
         Err(Trouble::LeaseLost) => return ticked,
