@@ -13,7 +13,7 @@ demo:
 test:
 	@.ci/setup test
 	cargo test --workspace
-	cargo test --manifest-path plugins/Cargo.toml
+	cargo test --manifest-path plugins/Cargo.toml --features kv-ttl/next
 
 # The captures in AEDILE_FIXTURES (default: tests/fixtures) against our codec,
 # apply and snapshot.
@@ -29,7 +29,7 @@ check:
 	cargo fmt --all --check
 	cargo fmt --all --check --manifest-path plugins/Cargo.toml
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo clippy --manifest-path plugins/Cargo.toml --all-targets -- -D warnings
+	cargo clippy --manifest-path plugins/Cargo.toml --all-targets --features kv-ttl/next -- -D warnings
 
 bench:
 	cargo run --release -p aedile-bench

@@ -114,7 +114,7 @@ mod tests {
     fn faults_double_and_open_the_circuit() {
         let entropy = Entropy::new(Some(1));
         let mut record = Record::default();
-        let mut fail = |record: &mut Record| {
+        let fail = |record: &mut Record| {
             record.failed(Failure::Fault, "trap".to_owned(), &POLICY, &entropy)
         };
         assert!(between(fail(&mut record), 1));

@@ -40,15 +40,17 @@ fn the_decision_table() {
             node: NODE,
             node_epoch: EPOCH,
             now_ms: NOW,
-            object: NOOP,
-            object_size: 0,
-            stream: aedile_state::StreamId(other),
-            stream_epoch: u64::MAX,
-            start_offset: 0,
-            end_offset: 0,
-            attributes: 0,
-            sources,
-            operations: Vec::new(),
+            request: aedile_state::CompactRequest {
+                object: NOOP,
+                object_size: 0,
+                stream: aedile_state::StreamId(other),
+                stream_epoch: u64::MAX,
+                start_offset: 0,
+                end_offset: 0,
+                attributes: 0,
+                sources,
+                operations: Vec::new(),
+            },
         });
     }
     let state = &world.state;

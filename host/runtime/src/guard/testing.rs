@@ -90,12 +90,14 @@ impl World {
             node: NODE,
             node_epoch: EPOCH,
             now_ms: NOW,
-            object: NOOP,
-            object_size: 0,
-            attributes: 0,
-            ranges: Vec::new(),
-            stream_objects,
-            compacted: Vec::new(),
+            request: aedile_state::CommitRequest {
+                object: NOOP,
+                object_size: 0,
+                attributes: 0,
+                ranges: Vec::new(),
+                stream_objects,
+                compacted: Vec::new(),
+            },
         });
         ids
     }
@@ -117,15 +119,17 @@ impl World {
             node: NODE,
             node_epoch: EPOCH,
             now_ms: NOW,
-            object,
-            object_size: 100,
-            stream: self.stream,
-            stream_epoch: 0,
-            start_offset: offsets.0,
-            end_offset: offsets.1,
-            attributes,
-            sources: sources.to_vec(),
-            operations: operations.to_vec(),
+            request: aedile_state::CompactRequest {
+                object,
+                object_size: 100,
+                stream: self.stream,
+                stream_epoch: 0,
+                start_offset: offsets.0,
+                end_offset: offsets.1,
+                attributes,
+                sources: sources.to_vec(),
+                operations: operations.to_vec(),
+            },
         });
     }
 
