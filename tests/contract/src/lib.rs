@@ -4,5 +4,6 @@
 //! ([`databases`]), local directories and an S3 service ([`s3`]).
 
 pub mod databases;
+pub mod leases;
 pub mod logs;
 pub mod s3;

@@ -175,3 +175,103 @@ fn classify(error: sqlx::Error) -> StoreError {
         _ => StoreError::Lost(text),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::protocol::Claim;
+
+    fn file(directory: &TempDir, holder: &str) -> Sqlite {
+        let lease = Lease {
+            name: LeaseName::Shared,
+            holder: holder.to_owned(),
+            ttl_ms: 10_000,
+            timeout: Duration::from_secs(2),
+        };
+        Sqlite::new(directory.path().join("meta.db"), lease)
+    }
+
+    fn acquire(seen: &Row, claim: Claim, floor: u64, not_after_ms: i64) -> Request {
+        Request::Acquire {
+            seen: seen.clone(),
+            claim,
+            floor,
+            not_after_ms,
+        }
+    }
+
+    #[tokio::test]
+    async fn an_acquisition_needs_the_row_as_it_was_seen_and_its_own_time() {
+        let directory = TempDir::new().expect("a directory");
+        let mut session = file(&directory, "me").connect().await.expect("a session");
+        assert!(matches!(
+            session.perform(&Request::Read).await,
+            Err(StoreError::Missing)
+        ));
+        let seed = Request::Seed { epoch: 4 };
+        let free = session
+            .perform(&seed)
+            .await
+            .expect("seeded")
+            .expect("a row");
+        assert_eq!((free.epoch, free.expires_at_ms), (4, 0));
+        let (now, soon) = (free.now_ms, free.now_ms + 60_000);
+
+        let mut ask = async |request: Request| session.perform(&request).await.expect("an answer");
+        let late = acquire(&free, Claim::Lapsed, 0, now - 1);
+        assert_eq!(ask(late).await, None, "its time is over");
+        let mut other = free.clone();
+        other.epoch = 3;
+        let stale = acquire(&other, Claim::Lapsed, 0, soon);
+        assert_eq!(ask(stale).await, None, "another epoch");
+        other = free.clone();
+        other.holder = "x".to_owned();
+        let stale = acquire(&other, Claim::Lapsed, 0, soon);
+        assert_eq!(ask(stale).await, None, "another holder");
+
+        let won = ask(acquire(&free, Claim::Lapsed, 7, soon)).await;
+        let won = won.expect("it is free");
+        assert_eq!(
+            (won.holder.as_str(), won.epoch),
+            ("me", 8),
+            "above the floor"
+        );
+        assert_eq!(won.expires_at_ms - won.now_ms, 10_000);
+
+        let held = acquire(&won, Claim::Lapsed, 0, soon);
+        assert_eq!(ask(held).await, None, "it has not lapsed");
+        let mut renewed = won.clone();
+        renewed.expires_at_ms -= 1;
+        let changed = acquire(&renewed, Claim::Unchanged, 0, soon);
+        assert_eq!(ask(changed).await, None, "it was renewed meanwhile");
+        let unchanged = ask(acquire(&won, Claim::Unchanged, 0, soon)).await;
+        assert_eq!(unchanged.expect("unchanged").epoch, 9);
+
+        assert_eq!(ask(Request::Renew { epoch: 8 }).await, None);
+        assert_eq!(ask(Request::Release { epoch: 8 }).await, None);
+        let released = ask(Request::Release { epoch: 9 }).await.expect("ours");
+        assert_eq!((released.epoch, released.expires_at_ms), (9, 0));
+        let late = ask(Request::Renew { epoch: 9 }).await;
+        assert_eq!(
+            late, None,
+            "a renewal does not bring back what was released"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_file_that_takes_no_writes_has_the_wrong_role() {
+        let directory = TempDir::new().expect("a directory");
+        let mut made = file(&directory, "me").connect().await.expect("a session");
+        made.perform(&Request::Seed { epoch: 0 })
+            .await
+            .expect("seeded");
+        let mut sqlite = file(&directory, "me");
+        sqlite.options = sqlite.options.read_only(true);
+        let refused = sqlite.connect().await.err().expect("refused");
+        assert!(matches!(refused, StoreError::WrongRole(_)), "{refused:?}");
+    }
+}
