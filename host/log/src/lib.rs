@@ -29,6 +29,8 @@
 mod applier;
 mod error;
 mod log;
+#[cfg(test)]
+mod lossy_tests;
 mod options;
 mod pending;
 mod proposer;

@@ -23,6 +23,10 @@ use crate::{LogError, LogOptions, MetaUrl, schema};
 /// Most commands in one call of [`Log::propose`].
 const PROPOSE_MAX: usize = 100_000;
 
+/// How long the answer to a row that stands is waited for, beyond the time that
+/// appending may take.
+const ANSWER: Duration = Duration::from_secs(10);
+
 /// A client of the metadata log. Clones share one client.
 #[derive(Clone)]
 pub struct Log {
@@ -72,7 +76,7 @@ impl Log {
         }
     }
 
-    async fn start(
+    pub(crate) async fn start(
         url: &MetaUrl,
         store: Arc<dyn Store>,
         options: LogOptions,
@@ -169,6 +173,7 @@ impl Log {
         }
         let count = commands.len();
         let batch = self.inner.options.batch_max.max(1);
+        let until = self.inner.clock.boot() + self.inner.options.propose_timeout;
         let mut replies = Vec::with_capacity(count.div_ceil(batch));
         while !commands.is_empty() {
             let rest = commands.split_off(commands.len().min(batch));
@@ -178,7 +183,11 @@ impl Log {
                 reply,
             };
             replies.push((commands.len(), answer));
-            let proposal = Proposal { commands, waiter };
+            let proposal = Proposal {
+                commands,
+                waiter,
+                until,
+            };
             if self.queue(proposal).await.is_err() {
                 return Err(self.ended());
             }
@@ -186,8 +195,9 @@ impl Log {
         }
         let mut answers = Vec::with_capacity(count);
         for (count, reply) in replies {
-            // The proposer gives up by itself; this bounds a lost answer.
-            let bound = self.inner.options.propose_timeout * 2;
+            // The proposer gives up by itself; this bounds an answer that the
+            // tailer cannot fetch.
+            let bound = self.inner.options.propose_timeout * 2 + ANSWER;
             let mut health = self.inner.health.clone();
             let answer = async {
                 tokio::select! {

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::pending::{Pending, Waiter, answer_unknown};
 use crate::store::{Append, AppendError, Store};
 use crate::view::{LogHealth, View};
-use crate::{LogError, LogOptions};
+use crate::{LogError, LogErrorKind, LogOptions};
 
 /// Keys of this prefix are never written: removing one changes nothing. A row
 /// carries such a removal so that its bytes are like no other's.
@@ -21,6 +21,9 @@ const NONCE: &str = "aedile/nonce/";
 
 /// Rows above this size are not packed any further.
 const ROW_BYTES: usize = 1 << 20;
+
+/// Shortest wait after a conflict or a failure.
+const BACKOFF_MIN: Duration = Duration::from_millis(5);
 
 /// Longest wait after a conflict or a failure.
 const BACKOFF_MAX: Duration = Duration::from_secs(1);
@@ -30,6 +33,8 @@ const BACKOFF_MAX: Duration = Duration::from_secs(1);
 pub(crate) struct Proposal {
     pub(crate) commands: Vec<Command>,
     pub(crate) waiter: Waiter,
+    /// When it is given up if it could not be sent.
+    pub(crate) until: BootInstant,
 }
 
 /// A row that is built and not yet known to stand in the log.
@@ -82,8 +87,17 @@ impl Proposer {
                     },
                 },
             };
-            let drafts = self.pack(first, &mut queue, &mut spare);
-            self.send(drafts).await;
+            if self.cancel.is_cancelled() {
+                break;
+            }
+            if self.over(first.until) {
+                first
+                    .waiter
+                    .not_appended("no place was free in time before it");
+                continue;
+            }
+            let (drafts, until) = self.pack(first, &mut queue, &mut spare);
+            self.send(drafts, until).await;
         }
         // Dropping the queue ends whoever waits.
     }
@@ -94,13 +108,15 @@ impl Proposer {
         first: Proposal,
         queue: &mut mpsc::Receiver<Proposal>,
         spare: &mut Option<Proposal>,
-    ) -> VecDeque<Draft> {
+    ) -> (VecDeque<Draft>, BootInstant) {
         let mut drafts = VecDeque::new();
+        let mut until = first.until;
         let mut next = Some(first);
         while let Some(proposal) = next.take() {
             let mut commands = proposal.commands;
             let mut waiters = vec![proposal.waiter];
             let mut bytes = size(&commands);
+            until = until.max(proposal.until);
             loop {
                 let Ok(more) = queue.try_recv() else { break };
                 let grown = bytes + size(&more.commands);
@@ -111,6 +127,7 @@ impl Proposer {
                     break;
                 }
                 bytes = grown;
+                until = until.max(more.until);
                 commands.extend(more.commands);
                 waiters.push(more.waiter);
             }
@@ -123,13 +140,12 @@ impl Proposer {
                 *spare = next.take();
             }
         }
-        drafts
+        (drafts, until)
     }
 
     /// Send rows until they stand somewhere or it cannot be told.
-    async fn send(&mut self, mut drafts: VecDeque<Draft>) {
-        let deadline = self.clock.boot() + self.options.propose_timeout;
-        let mut backoff = self.options.poll_min;
+    async fn send(&mut self, mut drafts: VecDeque<Draft>, deadline: BootInstant) {
+        let mut backoff = BACKOFF_MIN;
         while !drafts.is_empty() {
             if self.health.borrow().is_final() {
                 return;
@@ -157,7 +173,7 @@ impl Proposer {
                     match self.store.tip().await {
                         Ok(tip) if tip.last() > self.last => self.last = tip.last(),
                         // Nothing new: the predecessor has yet to show.
-                        _ => backoff = self.pause(backoff).await,
+                        _ => backoff = self.pause(backoff, deadline).await,
                     }
                 }
                 Sent::Covered | Sent::GaveUp => {
@@ -175,10 +191,11 @@ impl Proposer {
                 Sent::Refused(error) => {
                     tracing::warn!(%error, "an append was refused");
                     self.restore(first, rows, &mut drafts);
-                    if self.over(deadline) {
+                    // Only what may pass by itself is tried again.
+                    if self.over(deadline) || error.kind() != LogErrorKind::Unavailable {
                         return give_up(drafts, &error.to_string());
                     }
-                    backoff = self.pause(backoff).await;
+                    backoff = self.pause(backoff, deadline).await;
                 }
             }
         }
@@ -197,7 +214,7 @@ impl Proposer {
     /// Send rows to one place until it is known what stands there. After a lost
     /// reply the same bytes go to the same place again, until it is taken.
     async fn settle(&self, first: u64, rows: &[Arc<[u8]>], deadline: BootInstant) -> Sent {
-        let mut backoff = self.options.poll_min;
+        let mut backoff = BACKOFF_MIN;
         let mut lost = false;
         loop {
             match self.store.append(first, rows).await {
@@ -217,7 +234,7 @@ impl Proposer {
             if self.over(deadline) {
                 return Sent::GaveUp;
             }
-            backoff = self.pause(backoff).await;
+            backoff = self.pause(backoff, deadline).await;
         }
     }
 
@@ -245,9 +262,11 @@ impl Proposer {
         self.cancel.is_cancelled() || self.clock.boot() >= deadline
     }
 
-    /// Wait, a random share of the backoff; returns the next one.
-    async fn pause(&self, backoff: Duration) -> Duration {
+    /// Wait, a random share of the backoff, but not past the deadline; returns
+    /// the next one.
+    async fn pause(&self, backoff: Duration, deadline: BootInstant) -> Duration {
         let jittered = backoff.mul_f64(0.5 + f64::from(random() % 512) / 1024.0);
+        let jittered = jittered.min(deadline.since(self.clock.boot()));
         tokio::select! {
             () = self.cancel.cancelled() => {}
             () = self.clock.sleep(jittered) => {}

@@ -7,6 +7,7 @@
 
 mod binaries;
 mod cluster;
+mod proxy;
 mod raw;
 mod server;
 
@@ -19,7 +20,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 
 pub use cluster::Cluster;
-pub use raw::{Raw, Replay};
+pub use proxy::{Lose, Proxy};
+pub use raw::{Answers, Raw, Replay};
 pub use server::Server;
 
 /// Why there is no database to test on.

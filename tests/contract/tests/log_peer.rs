@@ -1,5 +1,6 @@
 //! Beside a node of another make, which appends by a plain insert at what it
 //! last saw, and snapshots and truncates at the tip.
+#![allow(clippy::unwrap_used, reason = "a test ends with what went wrong")]
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
 //! Proposing: answers, views, rows, and what an idle or closed client does.
+#![allow(clippy::unwrap_used, reason = "a test ends with what went wrong")]
 
 use std::time::Duration;
 

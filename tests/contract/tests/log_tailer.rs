@@ -1,4 +1,5 @@
 //! What the client does with a log that cannot be read on, or that went back.
+#![allow(clippy::unwrap_used, reason = "a test ends with what went wrong")]
 
 use aedile_log::{Log, LogError, LogErrorKind, LogHealth, LogOptions};
 use aedile_state::{State, codec};

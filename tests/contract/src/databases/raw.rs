@@ -184,6 +184,9 @@ impl Raw {
     }
 }
 
+/// What the commands of each row answered, by the row's index.
+pub type Answers = Vec<(i64, Vec<(Command, Outcome)>)>;
+
 /// What a database holds at one instant.
 #[derive(Clone, Debug, Default)]
 pub struct Replay {
@@ -215,7 +218,7 @@ impl Replay {
     ///
     /// # Panics
     /// A row or the snapshot cannot be decoded, or a row is missing.
-    pub fn state(&self) -> (State, Vec<(i64, Vec<(Command, Outcome)>)>) {
+    pub fn state(&self) -> (State, Answers) {
         assert_eq!(self.hole(), None, "a row is missing");
         let mut state = match &self.snapshot {
             Some((_, payload)) => State::decode_snapshot(payload).expect("a snapshot"),

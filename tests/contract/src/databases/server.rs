@@ -73,12 +73,13 @@ impl Server {
         url.into()
     }
 
-    /// The URL of a database by way of another address.
+    /// The URL of a database by way of another address, in the clear.
     pub fn url_by(&self, database: &str, host: &str, port: u16) -> String {
         let mut url = self.base.clone();
         url.set_path(database);
         url.set_host(Some(host)).expect("a host name");
         url.set_port(Some(port)).expect("a URL with a host");
+        url.query_pairs_mut().append_pair("sslmode", "disable");
         url.into()
     }
 
