@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use aedile_clock::BootInstant;
 use aedile_log::NodeRecord;
+use tokio_util::sync::CancellationToken;
 
 use crate::backend::chain;
 use crate::shared::Shared;
@@ -35,7 +36,24 @@ impl Heartbeat {
         }
     }
 
-    pub(crate) async fn beat_if_due(&mut self) {
+    /// Write rows until `stop`, then the last one. A task of its own: a database
+    /// that hangs must not keep the supervisor from following the leadership.
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        let mut changes = self.shared.book.changes();
+        let mut leadership = self.shared.leadership.clone();
+        while !stop.is_cancelled() {
+            self.beat_if_due().await;
+            tokio::select! {
+                () = stop.cancelled() => break,
+                _ = changes.changed() => {}
+                _ = leadership.changed() => {}
+                () = self.shared.clock.sleep(LEAST) => {}
+            }
+        }
+        self.last().await;
+    }
+
+    async fn beat_if_due(&mut self) {
         let since = self
             .last
             .map_or(Duration::MAX, |last| self.shared.clock.boot().since(last));
@@ -49,7 +67,7 @@ impl Heartbeat {
     }
 
     /// The last row: this node has stopped.
-    pub(crate) async fn last(&mut self) {
+    async fn last(&mut self) {
         let mut status = self.shared.status();
         status.role = Role::Stopped;
         status.detail.clear();

@@ -84,14 +84,14 @@ impl Supervisor {
         let mut health = self.shared.log.health();
         let mut changes = self.shared.book.changes();
         let mut set = self.shared.set.subscribe();
-        let mut heartbeat = Heartbeat::new(self.shared.clone());
+        let over = CancellationToken::new();
+        let heartbeat = tokio::spawn(Heartbeat::new(self.shared.clone()).run(over.clone()));
         self.shared.book.install(&set.borrow_and_update().clone());
         self.join_log(&stop).await;
         loop {
             self.judge_fitness().await;
             let now = leadership.borrow_and_update().clone();
             self.follow(now).await;
-            heartbeat.beat_if_due().await;
             self.publish();
             tokio::select! {
                 () = stop.cancelled() => break,
@@ -110,7 +110,10 @@ impl Supervisor {
             }
         }
         self.end_term().await;
-        heartbeat.last().await;
+        over.cancel();
+        if let Err(error) = heartbeat.await {
+            tracing::error!(%error, "the heartbeat's task died");
+        }
         self.keeper.stop().await;
     }
 
