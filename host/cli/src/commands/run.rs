@@ -6,7 +6,7 @@ use std::time::Duration;
 use aedile_clock::SharedClock;
 use aedile_engine::{Engine, EngineOptions};
 use aedile_lease::{Keeper, LeaseOptions};
-use aedile_log::{Log, LogOptions, MetaUrl};
+use aedile_log::{Log, LogOptions, MetaUrl, Reader};
 use aedile_runtime::plan::LeftObject;
 use aedile_runtime::{Outcome, Parts, Runtime, RuntimeOptions};
 use aedile_storage::{StorageUri, Store, StoreOptions};
@@ -117,6 +117,7 @@ async fn open(setup: &Setup, clock: SharedClock) -> anyhow::Result<Parts> {
     let engine = Arc::new(Engine::new(EngineOptions::default(), clock.clone())?);
     let store = Store::open(&setup.storage, StoreOptions::default(), clock.clone())?;
     store.check().await?;
+    look(&setup.url, &clock).await?;
     let log = Log::open(&setup.url, setup.log.clone(), clock.clone()).await?;
     let keeper = match Keeper::start(setup.lease.clone(), clock.clone()) {
         Ok(keeper) => keeper,
@@ -132,6 +133,20 @@ async fn open(setup: &Setup, clock: SharedClock) -> anyhow::Result<Parts> {
         keeper,
         store,
     })
+}
+
+/// Read what is there before anything is written: opening the log makes tables
+/// and switches a SQLite file to write-ahead logging, also a foreign one.
+async fn look(url: &MetaUrl, clock: &SharedClock) -> anyhow::Result<()> {
+    if url.path().is_some_and(|path| !path.exists()) {
+        // It is to be made.
+        return Ok(());
+    }
+    let reader = Reader::open(url, clock).await?;
+    let tables = reader.tables().await;
+    reader.close().await;
+    tables?;
+    Ok(())
 }
 
 /// One pass, and what it left.

@@ -76,7 +76,8 @@ pub(crate) async fn run(config: &Config) -> anyhow::Result<Exit> {
         () = stop.cancelled() => return Ok(Exit::Stopped),
     };
     if let Err(error) = played {
-        return Err(error.context(place.keep()?));
+        eprintln!("{}", place.keep()?);
+        return Err(error);
     }
     let judged = process::verdict(&layout, &place.root).await?;
     let verdict: Verdict = serde_json::from_slice(&judged).context("the verdict is no verdict")?;

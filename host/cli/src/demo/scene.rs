@@ -11,7 +11,7 @@ use crate::demo::layout::Layout;
 use crate::demo::progress::{Figures, Progress};
 
 /// How often the driver looks while it waits.
-const LOOK: Duration = Duration::from_millis(100);
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
 /// The lease row at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -129,7 +129,12 @@ impl Scene {
         let lease = self.lease().await?;
         let counts = self.log.view().state.counts();
         let figures = Figures {
-            holder: lease.holder,
+            // The node's name, without what makes the holder's unique.
+            holder: lease
+                .holder
+                .rsplit_once('-')
+                .map_or("", |(node, _)| node)
+                .to_owned(),
             epoch: lease.epoch,
             left: lease.left,
             ttl: self.ttl,

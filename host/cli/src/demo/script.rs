@@ -14,8 +14,8 @@ use crate::demo::layout::Layout;
 use crate::demo::process::{Node, Observer, Writer};
 use crate::demo::progress::Progress;
 use crate::demo::records::{Appender, Deed, DeedKind};
-use crate::demo::scene::Scene;
-use crate::demo::writer::Order;
+use crate::demo::scene::{LOOK, Scene};
+use crate::demo::writer::{Done, Order};
 use crate::demo::{LAPSE, SESSIONS};
 use crate::output::figures::{grouped, short, span};
 
@@ -52,18 +52,21 @@ pub(crate) async fn play(
         writer: Writer::start(layout)?,
         nodes: Vec::new(),
         ttl,
+        told: None,
     };
     let observer = Observer::start(layout)?;
-    play.scene
-        .progress
-        .event(&format!("database {}", layout.database().display()));
-    play.scene
-        .progress
-        .event(&format!("objects  {}", layout.objects().display()));
-    let seeded = play.writer.order(Order::Seed).await?;
-    play.scene
-        .progress
-        .event(&format!("writer: {}", seeded.text));
+    for line in [
+        format!("database {}", layout.database().display()),
+        format!("objects  {}", layout.objects().display()),
+        format!(
+            "{} nodes contend for one lease of {}; one leads and works, a writer makes work",
+            NODES.len(),
+            span(ttl)
+        ),
+    ] {
+        play.scene.progress.event(&line);
+    }
+    play.order(Order::Seed).await?;
     play.start_nodes().await?;
     play.first_drain().await?;
     play.kill_in_mid_drain().await?;
@@ -82,9 +85,26 @@ struct Play<'a> {
     writer: Writer,
     nodes: Vec<Node>,
     ttl: Duration,
+    /// The leader that was last told of: name and epoch.
+    told: Option<(&'static str, u64)>,
 }
 
 impl Play<'_> {
+    /// Give the writer an order and tell what it did; the figures go on.
+    async fn order(&mut self, order: Order) -> anyhow::Result<Done> {
+        let done = {
+            let mut work = std::pin::pin!(self.writer.order(order));
+            loop {
+                tokio::select! {
+                    done = &mut work => break done?,
+                    () = self.scene.clock.sleep(LOOK) => self.scene.show().await?,
+                }
+            }
+        };
+        self.scene.progress.event(&format!("writer: {}", done.text));
+        Ok(done)
+    }
+
     async fn start_nodes(&mut self) -> anyhow::Result<()> {
         for name in NODES {
             self.nodes.push(Node::start(self.layout, name)?);
@@ -114,10 +134,12 @@ impl Play<'_> {
             .await?;
         let leader = found
             .and_then(|(name, epoch)| Some((NODES.into_iter().find(|node| *node == name)?, epoch)));
-        if let Some((name, epoch)) = leader {
-            self.scene
-                .progress
-                .good(&format!("{name} leads, epoch {epoch}"));
+        if let Some((name, epoch)) = leader
+            && self.told != leader
+        {
+            self.told = leader;
+            let text = format!("{name} leads, epoch {epoch}");
+            self.scene.progress.good(&text);
         }
         for node in &mut self.nodes {
             if node.is_over()? {
@@ -144,10 +166,7 @@ impl Play<'_> {
 
     /// Delete a large stream and kill the leader once bytes begin to go.
     async fn kill_in_mid_drain(&mut self) -> anyhow::Result<()> {
-        let filled = self.writer.order(Order::Fill { objects: BACKLOG }).await?;
-        self.scene
-            .progress
-            .event(&format!("writer: {}", filled.text));
+        let filled = self.order(Order::Fill { objects: BACKLOG }).await?;
         let paths: Vec<PathBuf> = filled
             .ids
             .iter()
@@ -156,8 +175,7 @@ impl Play<'_> {
         let Some((leader, epoch)) = self.leader("a leader to kill", PATIENCE).await? else {
             return Ok(());
         };
-        let done = self.writer.order(Order::Destroy).await?;
-        self.scene.progress.event(&format!("writer: {}", done.text));
+        self.order(Order::Destroy).await?;
         // A few of them, spread over the whole: looking at all would take too long.
         let sample: Vec<&PathBuf> = paths
             .iter()
@@ -184,6 +202,10 @@ impl Play<'_> {
             "SIGKILL {leader} in mid-drain: {} of {} destroyed objects still in storage; it is not restarted",
             grouped(left),
             grouped(paths.len() as u64)
+        ));
+        self.scene.progress.event(&format!(
+            "its lease has to run out first: a successor within {} at the latest",
+            span(self.ttl + self.ttl / 4)
         ));
         Ok(())
     }
@@ -347,8 +369,7 @@ impl Play<'_> {
 
     /// Let the writer rest and the last node finish.
     async fn settle(&mut self) -> anyhow::Result<()> {
-        let done = self.writer.order(Order::Rest).await?;
-        self.scene.progress.event(&done.text);
+        self.order(Order::Rest).await?;
         self.scene.linger(LAPSE).await?;
         self.scene
             .wait("everything is drained", PATIENCE, async |scene| {

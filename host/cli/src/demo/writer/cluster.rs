@@ -189,7 +189,7 @@ impl Cluster {
             self.delete(stream).await?;
         }
         Ok(Done {
-            text: format!("the writer rests; it made {} objects", self.made.len()),
+            text: format!("rests; it made {} objects", self.made.len()),
             ids: Vec::new(),
         })
     }
