@@ -39,6 +39,11 @@ enum Step {
 }
 
 impl Applier {
+    /// Index of the newest snapshot that was seen; 0 if none was.
+    pub(crate) fn snapshot(&self) -> u64 {
+        self.seen
+    }
+
     /// Judge a fetch that began at the last applied row.
     fn judge(&mut self, fetch: Fetch) -> Step {
         let applied = self.view.index;
@@ -235,4 +240,107 @@ pub(crate) enum Progress {
     Installed,
     /// Nothing will ever be applied again.
     Final(LogHealth),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An applier at row 5, which it has applied or, with `None`, has from a
+    /// snapshot.
+    fn at_five(last: Option<&[u8]>, seen: u64) -> Applier {
+        Applier {
+            view: View {
+                index: 5,
+                state: State::new(),
+            },
+            last: last.map(<[u8]>::to_vec),
+            seen,
+        }
+    }
+
+    fn fetch(snapshot: Option<u64>, rows: &[(u64, &[u8])]) -> Fetch {
+        Fetch {
+            snapshot,
+            rows: rows
+                .iter()
+                .map(|(index, row)| (*index, row.to_vec()))
+                .collect(),
+        }
+    }
+
+    const OURS: &[u8] = b"ours";
+    const OTHER: &[u8] = b"other";
+
+    fn rows(indexes: &[u64]) -> Step {
+        Step::Apply(
+            indexes
+                .iter()
+                .map(|index| (*index, OTHER.to_vec()))
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn every_look_is_judged_as_it_must_be() {
+        for (snapshot, found, expected) in [
+            // Nothing new, with the snapshot far below, and at this row.
+            (None, &[(5, OURS)][..], rows(&[])),
+            (Some(2), &[(5, OURS)], rows(&[])),
+            (Some(5), &[(5, OURS)], rows(&[])),
+            (Some(5), &[], rows(&[])),
+            // Rows follow.
+            (None, &[(5, OURS), (6, OTHER), (7, OTHER)], rows(&[6, 7])),
+            (Some(5), &[(6, OTHER), (7, OTHER)], rows(&[6, 7])),
+            // The snapshot is ahead, and the rows below it still stand.
+            (Some(6), &[(5, OURS), (6, OTHER), (7, OTHER)], rows(&[6, 7])),
+            // It is ahead, and this row is gone or another.
+            (Some(7), &[(6, OTHER)], Step::Reinstall),
+            (Some(7), &[], Step::Reinstall),
+            (Some(7), &[(5, OTHER), (6, OTHER)], Step::Reinstall),
+            (Some(5), &[(5, OTHER), (6, OTHER)], Step::Reinstall),
+            // It is ahead, and the next row is gone.
+            (Some(7), &[(5, OURS), (8, OTHER)], Step::Reinstall),
+            // What follows a hole waits for the next look.
+            (Some(7), &[(5, OURS), (6, OTHER), (8, OTHER)], rows(&[6])),
+            // A hole that nothing covers.
+            (None, &[(5, OURS), (7, OTHER)], Step::Gap(7)),
+            (Some(5), &[(7, OTHER)], Step::Gap(7)),
+        ] {
+            let looked = fetch(snapshot, found);
+            let step = at_five(Some(OURS), 0).judge(looked.clone());
+            assert_eq!(step, expected, "{looked:?}");
+        }
+    }
+
+    #[test]
+    fn a_log_that_went_back_is_noticed() {
+        for (seen, snapshot, found) in [
+            (0, None, &[][..]),
+            (0, Some(4), &[]),
+            (0, Some(4), &[(5, OTHER)]),
+            (0, None, &[(6, OTHER)]),
+            // The snapshot itself went back, whatever the rows say.
+            (4, Some(3), &[(5, OURS)]),
+            (4, None, &[(5, OURS)]),
+        ] {
+            let looked = fetch(snapshot, found);
+            let step = at_five(Some(OURS), seen).judge(looked.clone());
+            assert!(matches!(step, Step::WentBack(_)), "{looked:?}: {step:?}");
+        }
+    }
+
+    #[test]
+    fn behind_an_installed_snapshot_rows_below_it_mean_nothing() {
+        let mut applier = at_five(None, 5);
+        assert_eq!(
+            applier.judge(fetch(Some(5), &[(5, OTHER), (6, OTHER)])),
+            rows(&[6])
+        );
+        assert_eq!(applier.judge(fetch(Some(5), &[])), rows(&[]));
+        assert_eq!(
+            applier.judge(fetch(Some(6), &[(5, OTHER), (6, OTHER)])),
+            Step::Reinstall
+        );
+    }
 }

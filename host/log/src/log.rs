@@ -107,7 +107,12 @@ impl Log {
             last: tip.last(),
         };
         let tailer = Tailer {
-            snapshots: Snapshots::start(store.clone(), &options, tip.snapshot.unwrap_or(0)),
+            snapshots: Snapshots::start(
+                store.clone(),
+                &options,
+                clock.clone(),
+                tip.snapshot.unwrap_or(0),
+            ),
             store: store.clone(),
             options: options.clone(),
             clock: clock.clone(),

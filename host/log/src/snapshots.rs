@@ -5,7 +5,9 @@
 //! snapshot.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use aedile_clock::SharedClock;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -13,22 +15,40 @@ use crate::LogOptions;
 use crate::store::Store;
 use crate::view::View;
 
+/// How long a snapshot that is being written may go on after the end.
+const LAST: Duration = Duration::from_secs(5);
+
+/// A view, and the index of the newest snapshot that stood then.
+#[derive(Clone, Debug, Default)]
+struct Offer {
+    view: View,
+    stored: u64,
+}
+
 /// The task that writes snapshots.
 pub(crate) struct Snapshots {
-    offers: watch::Sender<View>,
+    offers: watch::Sender<Offer>,
     task: JoinHandle<()>,
+    clock: SharedClock,
 }
 
 impl Snapshots {
     /// Start, if snapshots are asked for. `from` is the stored snapshot's index.
-    pub(crate) fn start(store: Arc<dyn Store>, options: &LogOptions, from: u64) -> Option<Self> {
+    pub(crate) fn start(
+        store: Arc<dyn Store>,
+        options: &LogOptions,
+        clock: SharedClock,
+        from: u64,
+    ) -> Option<Self> {
         let every = options.snapshot_every?.max(1);
         let tail = options.snapshot_tail;
-        let (offers, mut offered) = watch::channel(View::default());
+        let (offers, mut offered) = watch::channel(Offer::default());
         let task = tokio::spawn(async move {
             let mut last = from;
             while offered.changed().await.is_ok() {
-                let view = offered.borrow_and_update().clone();
+                let Offer { view, stored } = offered.borrow_and_update().clone();
+                // Another node may have stored one: then it is not due here.
+                last = last.max(stored);
                 if view.index < last.saturating_add(every) {
                     continue;
                 }
@@ -37,18 +57,28 @@ impl Snapshots {
                 }
             }
         });
-        Some(Self { offers, task })
+        Some(Self {
+            offers,
+            task,
+            clock,
+        })
     }
 
     /// A newer view was published.
-    pub(crate) fn offer(&self, view: &View) {
-        self.offers.send_replace(view.clone());
+    pub(crate) fn offer(&self, view: &View, stored: u64) {
+        self.offers.send_replace(Offer {
+            view: view.clone(),
+            stored,
+        });
     }
 
-    /// Let the one that is being written end.
-    pub(crate) async fn close(self) {
+    /// Let the one that is being written end, if it does soon.
+    pub(crate) async fn close(mut self) {
         drop(self.offers);
-        let _ = self.task.await;
+        if self.clock.timeout(LAST, &mut self.task).await.is_err() {
+            self.task.abort();
+            let _ = self.task.await;
+        }
     }
 }
 

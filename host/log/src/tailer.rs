@@ -201,7 +201,7 @@ impl Tailer {
     fn publish(&self, applier: &Applier) {
         self.views.send_replace(Arc::new(applier.view.clone()));
         if let Some(snapshots) = &self.snapshots {
-            snapshots.offer(&applier.view);
+            snapshots.offer(&applier.view, applier.snapshot());
         }
     }
 }

@@ -46,7 +46,8 @@ struct Still {
 struct Mark {
     bytes: u64,
     modified: Option<SystemTime>,
-    write_ahead: bool,
+    /// Whether SQLite keeps a file beside it: somebody has it open, or had.
+    companions: bool,
 }
 
 impl Mark {
@@ -55,7 +56,9 @@ impl Mark {
         Ok(Self {
             bytes: file.len(),
             modified: file.modified().ok(),
-            write_ahead: beside(path, "-wal").exists() || beside(path, "-shm").exists(),
+            companions: ["-wal", "-shm", "-journal"]
+                .iter()
+                .any(|suffix| beside(path, suffix).exists()),
         })
     }
 }
@@ -71,7 +74,7 @@ impl Still {
     /// The file, if it needs no other to be read.
     fn find(path: &Path) -> io::Result<Option<Self>> {
         let mark = Mark::of(path)?;
-        Ok((!mark.write_ahead).then(|| Self {
+        Ok((!mark.companions).then(|| Self {
             path: path.to_owned(),
             mark,
         }))
