@@ -40,6 +40,8 @@ pub mod source;
 pub mod status;
 mod supervisor;
 mod term;
+#[cfg(test)]
+mod tests;
 
 pub use error::RuntimeError;
 pub use options::{Builtin, RuntimeOptions};

@@ -26,6 +26,9 @@ const TICKS: u64 = 100_000;
 /// feed each other must not go on for ever.
 const ROUNDS: usize = 8;
 
+/// Why a mark is left that nothing speaks against.
+const UNTAKEN: &str = "no plugin that ran took it off the queue";
+
 /// How one plugin's ticks went.
 #[derive(Clone, Debug)]
 pub(crate) struct Went {
@@ -53,6 +56,11 @@ pub(crate) async fn drain<B: Backend + std::fmt::Debug>(
             failure: None,
         })
         .collect();
+    // With the wrong bucket nothing at all is changed. A store that cannot be
+    // looked at is for the ticks to report.
+    if matches!(guards.in_doubt().await, Ok(true)) {
+        return Ok(all);
+    }
     for _ in 0..ROUNDS {
         let mut effects = 0;
         for went in all.iter_mut().filter(|went| went.failure.is_none()) {
@@ -92,11 +100,15 @@ pub(crate) struct Left {
     pub(crate) refused: Vec<LeftObject>,
 }
 
-/// Sort what is left: every mark of the view, and every refusal.
-pub(crate) fn left_over<B: Backend>(guards: &Guards<B>, state: &State) -> Left {
+/// Sort what is left: every mark of the view, and every refusal. A mark below
+/// `until`, the place that was next when the pass began, was there for a plugin
+/// to take.
+pub(crate) fn left_over<B: Backend>(guards: &Guards<B>, state: &State, until: u64) -> Left {
     let mut left_over = Left::default();
+    // A doubt about the store is reported once, not for each object.
+    let doubt = guards.doubt(state).is_some();
     let aside: std::collections::HashMap<u64, Why> = guards.aside.list().into_iter().collect();
-    for (_, id, operation) in state.marks_after(None) {
+    for (seq, id, operation) in state.marks_after(None) {
         match aside.get(&id.0) {
             Some(Why::Parked(text)) => left_over.parked.push(left(id.0, operation, text)),
             Some(Why::Conflict(text)) => left_over.conflicts.push(left(id.0, operation, text)),
@@ -105,6 +117,9 @@ pub(crate) fn left_over<B: Backend>(guards: &Guards<B>, state: &State) -> Left {
                 Some(text) => left_over.conflicts.push(left(id.0, operation, text)),
                 None => left_over.parked.push(left(id.0, operation, DEEP_DELETE)),
             },
+            None if seq < until && !doubt => {
+                left_over.failed.push(left(id.0, operation, UNTAKEN));
+            }
             None => {}
         }
     }
@@ -149,7 +164,8 @@ pub(crate) async fn run(
     }
     keeper.set_eligible(Ok(()));
     let (term, authority) = acquire(shared, wait, stop).await?;
-    let hard = CancellationToken::new();
+    // Asked to stop, the pass sends nothing more.
+    let hard = stop.child_token();
     let guards = Arc::new(Guards::new(
         Live {
             log: shared.log.clone(),
@@ -244,6 +260,7 @@ async fn lead(
             stop,
         }
     };
+    let until = shared.log.view().state.next_mark_seq();
     let mut ticks = 0;
     let mut runs = std::collections::HashMap::new();
     let drained = drain(guards, &set, &identity, control, async |loaded, ticked| {
@@ -269,7 +286,8 @@ async fn lead(
         expired: counters.expired.load(Ordering::Relaxed),
         commands: counters.commands.load(Ordering::Relaxed),
     };
-    let left = left_over(guards, &shared.log.view().state);
+    let view = shared.log.view();
+    let left = left_over(guards, &view.state, until);
     let plugins: Vec<(String, String)> = went
         .into_iter()
         .filter_map(|went| Some((went.loaded.name().to_owned(), went.failure?)))
@@ -279,7 +297,7 @@ async fn lead(
                 .map(|problem| (problem.origin.clone(), problem.text.clone())),
         )
         .collect();
-    let store_suspect = guards.trust.doubt();
+    let store_suspect = guards.doubt(&view.state);
     let nothing = left.parked.is_empty()
         && left.conflicts.is_empty()
         && left.failed.is_empty()

@@ -124,7 +124,7 @@ impl Shared {
         status.plugins = self.book.status(&set, status.role == Role::Holder);
         status.store_suspect = lock(&self.guards)
             .as_ref()
-            .and_then(|guards| guards.trust.doubt());
+            .and_then(|guards| guards.doubt(&view.state));
         self.backlog(&view, &mut status);
         status
     }

@@ -74,11 +74,11 @@ impl Aside {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Set an object aside, longer than the last time.
-    pub(crate) fn put(&self, id: u64, why: Why, now: BootInstant, entropy: &Entropy) {
+    /// Set an object aside, longer than the last time; whether it is a new one.
+    pub(crate) fn put(&self, id: u64, why: Why, now: BootInstant, entropy: &Entropy) -> bool {
         let mut entries = self.entries();
         if entries.len() >= MOST && !entries.contains_key(&id) {
-            return;
+            return false;
         }
         let tries = entries.get(&id).map_or(0, |entry| entry.tries);
         let until = match (&why, self.tries) {
@@ -86,14 +86,12 @@ impl Aside {
             (Why::Parked(_), _) | (_, Tries::Once) => None,
             _ => Some(now + entropy.spread((FIRST * (1 << tries.min(12))).min(LONGEST))),
         };
-        entries.insert(
-            id,
-            Entry {
-                why,
-                tries: tries.saturating_add(1),
-                until,
-            },
-        );
+        let entry = Entry {
+            why,
+            tries: tries.saturating_add(1),
+            until,
+        };
+        entries.insert(id, entry).is_none()
     }
 
     /// Whether an object is set aside at this time.

@@ -24,6 +24,8 @@ pub(crate) const CHUNK: usize = 1000;
 const CHUNKS: usize = 4;
 /// Deleted objects above which those without a mark are forgotten.
 const REMEMBERED: usize = 100_000;
+/// Most refusals that are kept for a report.
+const REFUSALS: usize = 10_000;
 /// Looks that are taken at the store at once.
 const LOOKS: usize = 32;
 /// Rounds in which new composites may turn up before a call gives up.
@@ -127,6 +129,13 @@ impl<B: Backend> Guards<B> {
             .collect();
         list.sort_unstable_by_key(|&(id, _)| id);
         list
+    }
+
+    /// Why nothing is deleted at all; none if no such doubt stands.
+    pub(crate) fn doubt(&self, state: &State) -> Option<String> {
+        self.trust
+            .doubt()
+            .or_else(|| lock(&self.links).doubt(state))
     }
 
     /// Whether a page of the destroyed queue leaves this mark out.
@@ -273,8 +282,9 @@ impl<B: Backend> Guards<B> {
         outcome
     }
 
-    fn set_aside(&self, id: ObjectId, why: Why) {
-        self.aside.put(id.0, why, self.boot(), &self.entropy);
+    /// Set an object aside; whether it was not before.
+    fn set_aside(&self, id: ObjectId, why: Why) -> bool {
+        self.aside.put(id.0, why, self.boot(), &self.entropy)
     }
 
     /// A view that has caught up with the log's tail, all of whose composites
@@ -321,6 +331,18 @@ impl<B: Backend> Guards<B> {
             links.record(id, found);
         }
         Ok(known)
+    }
+
+    /// Whether the store is in doubt before anything was tried: looks at it only
+    /// if the queue holds a mark whose bytes must go.
+    pub(crate) async fn in_doubt(&self) -> Result<bool, Trouble> {
+        let view = self.backend.fresh().await?;
+        let keeps = |operation| operation == Operation::KeepData;
+        if view.state.marks_after(None).all(|(_, _, operation)| keeps(operation)) {
+            return Ok(false);
+        }
+        let trust = self.look_for_live(&view.state).await?;
+        Ok(matches!(trust, Trust::Suspect(_)))
     }
 
     /// Look for live objects, unless that was done in this term.
@@ -376,12 +398,11 @@ impl<B: Backend> Guards<B> {
                     continue;
                 }
                 Verdict::NotMarked => {
-                    lock(&self.refused)
-                        .insert(id, "the destroyed queue does not name it".to_owned());
+                    self.refuse(id, "the destroyed queue does not name it");
                     Refusal::NotMarked
                 }
                 Verdict::KeepData => {
-                    lock(&self.refused).insert(id, "its mark keeps the data".to_owned());
+                    self.refuse(id, "its mark keeps the data");
                     Refusal::KeepData
                 }
                 Verdict::Conflict(conflict) => {
@@ -396,7 +417,7 @@ impl<B: Backend> Guards<B> {
                     Refusal::Parked(reason.to_owned())
                 }
                 Verdict::Suspect(text) => {
-                    lock(&self.refused).insert(id, text.clone());
+                    self.refuse(id, &text);
                     Refusal::StoreSuspect(text)
                 }
             };
@@ -406,13 +427,22 @@ impl<B: Backend> Guards<B> {
     }
 
     fn conflict(&self, id: ObjectId, conflict: Conflict) {
-        tracing::warn!(object = id.0, %conflict, "a mark contradicts the catalog; nothing is deleted");
-        self.set_aside(id, Why::Conflict(conflict.to_string()));
+        if self.set_aside(id, Why::Conflict(conflict.to_string())) {
+            tracing::warn!(object = id.0, %conflict, "a mark contradicts the catalog; nothing is deleted");
+        }
+    }
+
+    /// Keep a refusal for the report. A plugin may name any id: only some are kept.
+    fn refuse(&self, id: ObjectId, text: &str) {
+        let mut refused = lock(&self.refused);
+        if refused.len() < REFUSALS || refused.contains_key(&id) {
+            refused.insert(id, text.to_owned());
+        }
     }
 
     fn refuse_all(&self, ids: &[ObjectId], text: &str, answers: &mut HashMap<ObjectId, Deletion>) {
         for &id in ids {
-            lock(&self.refused).insert(id, text.to_owned());
+            self.refuse(id, text);
             answers.insert(
                 id,
                 Deletion::Refused(Refusal::StoreSuspect(text.to_owned())),
@@ -478,6 +508,10 @@ impl<B: Backend> Guards<B> {
             if deleted.len() > REMEMBERED {
                 deleted.retain(|&id| view.state.mark(id).is_some());
             }
+        }
+        // Of a store that is in doubt the catalog forgets nothing.
+        if let Trust::Suspect(text) = self.trust.now(self.boot()) {
+            return Ok(vec![Item::Rejected(text); ids.len()]);
         }
         for id in ids.iter().copied().collect::<BTreeSet<_>>() {
             let deleted = lock(&self.deleted).contains(&id);

@@ -140,6 +140,34 @@ impl World {
         ids
     }
 
+    /// Mark an object that stays live: a compaction of a foreign stream marks its
+    /// sources without looking.
+    pub(crate) fn mark_elsewhere(&mut self, object: ObjectId) {
+        let Value::Id(stream) = self.apply(Command::CreateStream {
+            node: NODE,
+            node_epoch: EPOCH,
+        }) else {
+            panic!("an id");
+        };
+        self.apply(Command::CompactStreamObject {
+            node: NODE,
+            node_epoch: EPOCH,
+            now_ms: NOW,
+            request: aedile_state::CompactRequest {
+                object: NOOP,
+                object_size: 0,
+                stream: StreamId(stream),
+                // The row's epoch is -1 until it is opened.
+                stream_epoch: u64::MAX,
+                start_offset: 0,
+                end_offset: 0,
+                attributes: 0,
+                sources: vec![object],
+                operations: Vec::new(),
+            },
+        });
+    }
+
     /// A live composite of three objects, whose marks keep the data.
     pub(crate) fn composite(&mut self) -> (ObjectId, Vec<ObjectId>) {
         let start = self

@@ -58,6 +58,7 @@ async fn dry_run(
     let view = reader.view().await.map_err(RuntimeError::Log)?;
     let now = reader.database_now().await.map_err(RuntimeError::Log)?;
     let index = view.index;
+    let until = view.state.next_mark_seq();
     let guards = Arc::new(Guards::new(
         Dry::new(view, now, store, clock),
         Arc::new(Aside::new(Tries::Once)),
@@ -76,7 +77,7 @@ async fn dry_run(
         .await
         .map_err(|_| RuntimeError::LeaseLost)?;
     let end = guards.backend.latest();
-    let left = left_over(&guards, &end.state);
+    let left = left_over(&guards, &end.state, until);
     let noted = guards.backend.take_noted();
     let mut plan = Plan {
         index,
@@ -88,7 +89,7 @@ async fn dry_run(
         parked: left.parked,
         conflicts: left.conflicts,
         refused: left.refused,
-        store_suspect: guards.trust.doubt(),
+        store_suspect: guards.doubt(&end.state),
         plugins: went
             .into_iter()
             .map(|went| PlannedTicks {

@@ -144,12 +144,15 @@ impl Sources {
 }
 
 fn watch_directory(path: &Path, event: Arc<Notify>) -> Option<RecommendedWatcher> {
-    let watcher = notify::recommended_watcher(move |_| event.notify_one()).and_then(
-        |mut watcher: RecommendedWatcher| {
-            watcher.watch(path, RecursiveMode::NonRecursive)?;
-            Ok(watcher)
-        },
-    );
+    let woken = move |seen: notify::Result<notify::Event>| {
+        if !seen.as_ref().is_ok_and(only_read) {
+            event.notify_one();
+        }
+    };
+    let watcher = notify::recommended_watcher(woken).and_then(|mut watcher: RecommendedWatcher| {
+        watcher.watch(path, RecursiveMode::NonRecursive)?;
+        Ok(watcher)
+    });
     match watcher {
         Ok(watcher) => Some(watcher),
         Err(error) => {
@@ -157,4 +160,10 @@ fn watch_directory(path: &Path, event: Arc<Notify>) -> Option<RecommendedWatcher
             None
         }
     }
+}
+
+/// Whether an event says only that somebody read: our own look does.
+fn only_read(event: &notify::Event) -> bool {
+    use notify::event::{AccessKind, AccessMode, EventKind};
+    matches!(event.kind, EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write))
 }

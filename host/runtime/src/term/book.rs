@@ -13,6 +13,9 @@ use crate::schedule::{Policy, Record};
 use crate::source::{Loaded, PluginSet};
 use crate::status::{LastTick, PluginState, PluginStatus};
 
+/// Most figures that are kept of a plugin: it may name others in each tick.
+const METRICS: usize = 256;
+
 #[derive(Debug, Default)]
 struct Entry {
     /// Which module and settings the record is about.
@@ -113,10 +116,14 @@ impl Book {
             summary: ticked.end.text.clone(),
         });
         for (name, by) in &ticked.counters {
-            *entry.metrics.entry(name.clone()).or_insert(0.0) += *by as f64;
+            if entry.metrics.len() < METRICS || entry.metrics.contains_key(name) {
+                *entry.metrics.entry(name.clone()).or_insert(0.0) += *by as f64;
+            }
         }
         for (name, value) in &ticked.gauges {
-            entry.metrics.insert(name.clone(), *value);
+            if entry.metrics.len() < METRICS || entry.metrics.contains_key(name) {
+                entry.metrics.insert(name.clone(), *value);
+            }
         }
         let wait = match ticked.end.failure {
             None => {

@@ -140,6 +140,9 @@ async fn follow(
             .as_ref()
             .is_some_and(|now| !Arc::ptr_eq(now, &loaded));
         if swapped {
+            // The clean slate of a new version is laid before its first tick.
+            let now = set.borrow().clone();
+            lead.book.install(&now);
             due = lead
                 .book
                 .not_before(&name)
