@@ -21,8 +21,17 @@ pub struct EngineOptions {
     /// Local variables, summed over all functions: a few bytes can declare
     /// fifty thousand, and each costs the compiler.
     pub locals: u64,
-    /// Parameters, or results, of one function type.
-    pub arity: usize,
+    /// Parameters of a function: a call passes them all with two bytes of code.
+    pub params: u64,
+    /// Results of a function, and parameters and results of a block: a call or
+    /// a branch of two bytes makes or passes them all. Compilers use one.
+    pub results: u64,
+    /// Flow of one function: for each block and branch, the local variables that
+    /// it may carry and how deep it is nested. The compiler's time and memory
+    /// grow with it, which can be with the square of the bytes.
+    pub function_flow: u64,
+    /// Flow, summed over all functions.
+    pub flow: u64,
     /// Types, summed over the nested modules and components.
     pub types: u64,
     /// Imports, exports, aliases and instances, summed over the nested modules
@@ -44,10 +53,13 @@ impl Default for EngineOptions {
             compile_timeout: Duration::from_secs(60),
             compilations: 2,
             module_bytes: 32 << 20,
-            functions: 100_000,
-            function_bytes: 512 << 10,
+            functions: 50_000,
+            function_bytes: 256 << 10,
             locals: 2_000_000,
-            arity: 128,
+            params: 128,
+            results: 4,
+            function_flow: 8_000_000,
+            flow: 400_000_000,
             types: 50_000,
             items: 200_000,
             nested: 200,

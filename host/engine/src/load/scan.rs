@@ -7,8 +7,8 @@
 
 use wasmparser::types::Types;
 use wasmparser::{
-    ComponentInstance, FuncToValidate, FunctionBody, Parser, Payload, ValidPayload, Validator,
-    ValidatorResources, WasmFeatures,
+    BlockType, ComponentInstance, CompositeInnerType, FuncToValidate, FunctionBody, Operator,
+    Parser, Payload, ValidPayload, Validator, ValidatorResources, WasmFeatures,
 };
 
 use crate::error::LoadError;
@@ -46,6 +46,7 @@ pub(super) struct Scan {
 struct Cost {
     functions: u64,
     locals: u64,
+    flow: u64,
     types: u64,
     items: u64,
     nested: u64,
@@ -79,6 +80,8 @@ struct Pass<'o> {
     options: &'o EngineOptions,
     cost: Cost,
     depth: u32,
+    /// How many parameters each type of the current core module has.
+    signatures: Vec<u64>,
     core_imports: Vec<(String, String)>,
     imports: Vec<String>,
     exports: Vec<String>,
@@ -93,6 +96,7 @@ impl<'o> Pass<'o> {
             options,
             cost: Cost::default(),
             depth: 0,
+            signatures: Vec::new(),
             core_imports: Vec::new(),
             imports: Vec::new(),
             exports: Vec::new(),
@@ -127,18 +131,15 @@ impl<'o> Pass<'o> {
                 }
                 Ok(())
             }
+            Payload::Version { .. } => {
+                self.signatures.clear();
+                Ok(())
+            }
             Payload::TypeSection(section) => {
                 self.types(section.count())?;
                 for group in section.clone() {
                     for ty in group.map_err(invalid)?.types() {
-                        if let wasmparser::CompositeInnerType::Func(ty) = &ty.composite_type.inner {
-                            let arity = ty.params().len().max(ty.results().len());
-                            at_most(
-                                arity as u64,
-                                "the arity of a function",
-                                options.arity as u64,
-                            )?;
-                        }
+                        self.signature(&ty.composite_type.inner)?;
                     }
                 }
                 Ok(())
@@ -240,14 +241,35 @@ impl<'o> Pass<'o> {
         }
     }
 
+    fn signature(&mut self, ty: &CompositeInnerType) -> Result<(), LoadError> {
+        let (params, results) = match ty {
+            CompositeInnerType::Func(ty) => (ty.params().len() as u64, ty.results().len() as u64),
+            _ => (0, 0),
+        };
+        at_most(
+            params,
+            "the number of parameters of a function",
+            self.options.params,
+        )?;
+        at_most(
+            results,
+            "the number of results of a function",
+            self.options.results,
+        )?;
+        self.signatures.push(params);
+        Ok(())
+    }
+
     fn body(&mut self, body: &FunctionBody<'_>) -> Result<(), LoadError> {
         at_most(
             body.range().len() as u64,
             "the size of a function in bytes",
             self.options.function_bytes,
         )?;
+        let mut locals: u64 = 0;
         for group in body.get_locals_reader().map_err(invalid)? {
             let (count, _) = group.map_err(invalid)?;
+            locals = locals.saturating_add(u64::from(count));
             add(
                 &mut self.cost.locals,
                 u64::from(count),
@@ -255,7 +277,50 @@ impl<'o> Pass<'o> {
                 self.options.locals,
             )?;
         }
-        Ok(())
+        self.flow(body, locals)
+    }
+
+    /// Blocks and branches. Parameters are few enough to be left out.
+    fn flow(&mut self, body: &FunctionBody<'_>, locals: u64) -> Result<(), LoadError> {
+        let (mut flow, mut depth) = (0_u64, 0_u64);
+        for operator in body.get_operators_reader().map_err(invalid)? {
+            match operator.map_err(invalid)? {
+                Operator::Block { blockty }
+                | Operator::Loop { blockty }
+                | Operator::If { blockty } => {
+                    self.block(blockty)?;
+                    depth += 1;
+                }
+                Operator::End => {
+                    depth = depth.saturating_sub(1);
+                    continue;
+                }
+                Operator::Else | Operator::BrIf { .. } | Operator::BrTable { .. } => {}
+                _ => continue,
+            }
+            let what = "the flow of a function (blocks by local variables and depth)";
+            add(&mut flow, locals + depth, what, self.options.function_flow)?;
+        }
+        add(
+            &mut self.cost.flow,
+            flow,
+            "the flow of all functions",
+            self.options.flow,
+        )
+    }
+
+    fn block(&self, ty: BlockType) -> Result<(), LoadError> {
+        let BlockType::FuncType(index) = ty else {
+            return Ok(());
+        };
+        let params = usize::try_from(index)
+            .ok()
+            .and_then(|index| self.signatures.get(index));
+        at_most(
+            params.copied().unwrap_or_default(),
+            "the number of parameters of a block",
+            self.options.results,
+        )
     }
 
     fn types(&mut self, count: u32) -> Result<(), LoadError> {

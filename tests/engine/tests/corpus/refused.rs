@@ -290,7 +290,49 @@ async fn long_function() {
 
 #[tokio::test]
 async fn wide_function() {
-    too_complex(&refusal("wide_function").await.0, "the arity of a function");
+    too_complex(
+        &refusal("wide_function").await.0,
+        "the number of parameters of a function",
+    );
+}
+
+/// A quarter of a megabyte of such code took two minutes and seven gigabytes to
+/// compile before this was bounded.
+#[tokio::test]
+async fn many_results() {
+    too_complex(
+        &refusal("many_results").await.0,
+        "the number of results of a function",
+    );
+}
+
+/// Compiling it takes the square of its length, in time or in memory.
+#[tokio::test]
+async fn deep_blocks() {
+    too_complex(
+        &bounded("deep_blocks", |options| options.function_flow = 200).await,
+        "the flow of a function (blocks by local variables and depth)",
+    );
+}
+
+#[tokio::test]
+async fn many_branches() {
+    too_complex(
+        &bounded("many_branches", |options| options.function_flow = 200).await,
+        "the flow of a function (blocks by local variables and depth)",
+    );
+    too_complex(
+        &bounded("many_branches", |options| options.flow = 200).await,
+        "the flow of all functions",
+    );
+}
+
+#[tokio::test]
+async fn wide_block() {
+    too_complex(
+        &refusal("wide_block").await.0,
+        "the number of parameters of a block",
+    );
 }
 
 #[tokio::test]

@@ -1,0 +1,2 @@
+;; A function of many results: a call makes them all with two bytes.
+(func (result i32 i32 i32 i32 i32 ) (unreachable))
