@@ -6,11 +6,19 @@ use std::sync::OnceLock;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::Value;
 
-/// Path of the binary, built on first use by the cargo that runs the test.
+/// Names a binary to test instead of the workspace's own.
+const VARIABLE: &str = "AEDILE_TEST_BINARY";
+
+/// Path of the binary: the one that `AEDILE_TEST_BINARY` names, else the
+/// workspace's, built on first use by the cargo that runs the test.
 pub fn path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
+        if let Some(path) = std::env::var_os(VARIABLE) {
+            return PathBuf::from(path);
+        }
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let status = Command::new(cargo)
             .args(["build", "--quiet", "-p", "aedile", "--bin", "aedile"])
@@ -30,19 +38,51 @@ pub fn path() -> &'static Path {
     })
 }
 
+/// The binary with nothing of the surroundings that could configure it.
+fn command() -> Command {
+    let mut command = Command::new(path());
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("AEDILE_") || text.starts_with("AWS_") {
+            command.env_remove(name);
+        }
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
 /// Run the binary to its end.
 pub fn run(args: &[&str]) -> Output {
-    Command::new(path())
+    run_with(args, &[])
+}
+
+/// Run the binary to its end with these variables.
+pub fn run_with(args: &[&str], variables: &[(&str, &str)]) -> Output {
+    command()
         .args(args)
-        .env_remove("AEDILE_CONFIG")
-        .stdin(Stdio::null())
+        .envs(variables.iter().copied())
         .output()
         .expect("the binary can be started")
 }
 
 /// Run the binary and demand an exit code; returns standard output.
 pub fn run_for(code: i32, args: &[&str]) -> String {
-    let output = run(args);
+    demand(code, args, &run(args))
+}
+
+/// Run the binary and demand an exit code; returns its JSON.
+pub fn json_for(code: i32, args: &[&str]) -> Value {
+    json_with(code, args, &[])
+}
+
+/// Run the binary with these variables and demand an exit code; returns its
+/// JSON.
+pub fn json_with(code: i32, args: &[&str], variables: &[(&str, &str)]) -> Value {
+    let stdout = demand(code, args, &run_with(args, variables));
+    serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{args:?}: {error}: {stdout}"))
+}
+
+fn demand(code: i32, args: &[&str], output: &Output) -> String {
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(
         output.status.code(),
@@ -66,17 +106,21 @@ impl Node {
     /// Start `aedile run` with these arguments. Its log goes to
     /// `<dir>/<name>.log`.
     pub fn start(name: &str, dir: &Path, args: &[&str]) -> Self {
+        Self::start_with(name, dir, args, &[])
+    }
+
+    /// The same with variables.
+    pub fn start_with(name: &str, dir: &Path, args: &[&str], variables: &[(&str, &str)]) -> Self {
         let log = dir.join(format!("{name}.log"));
         let file = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
             .open(&log)
             .expect("the log file opens");
-        let child = Command::new(path())
+        let child = command()
             .args(["run", "--node", name])
             .args(args)
-            .env_remove("AEDILE_CONFIG")
-            .stdin(Stdio::null())
+            .envs(variables.iter().copied())
             .stdout(Stdio::null())
             .stderr(file)
             .spawn()
@@ -127,5 +171,52 @@ impl Drop for Node {
             self.signal(Signal::SIGKILL);
             let _ = self.child.wait();
         }
+    }
+}
+
+/// When a log first said this, in Unix milliseconds, by the time at the head of
+/// the line.
+pub fn when(log: &str, what: &str) -> Option<i64> {
+    times(log, what).next()
+}
+
+/// When a log said this, each time.
+pub fn times<'a>(log: &'a str, what: &'a str) -> impl Iterator<Item = i64> + 'a {
+    log.lines()
+        .filter(move |line| line.contains(what))
+        .filter_map(|line| unix_millis(line.split_whitespace().next()?))
+}
+
+/// `2026-12-02T08:55:33.868193Z` as Unix milliseconds.
+fn unix_millis(text: &str) -> Option<i64> {
+    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let mut date = date.splitn(3, '-').map(|part| part.parse::<i64>().ok());
+    let (year, month, day) = (date.next()??, date.next()??, date.next()??);
+    let mut time = time.splitn(3, ':');
+    let hours: i64 = time.next()?.parse().ok()?;
+    let minutes: i64 = time.next()?.parse().ok()?;
+    let seconds: f64 = time.next()?.parse().ok()?;
+    // Days since 1970 of a civil date, with years that begin in March.
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
+    let days = days - 719_468;
+    Some(((days * 24 + hours) * 60 + minutes) * 60_000 + (seconds * 1000.0) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_line_is_read() {
+        let log = "2026-12-02T08:55:33.868193Z  INFO aedile: leading epoch=2\n\
+                   1970-01-01T00:00:01.500000Z  INFO aedile: stopped\n";
+        assert_eq!(when(log, "leading"), Some(1_796_201_733_868));
+        assert_eq!(when(log, "stopped"), Some(1500));
+        assert_eq!(when(log, "lost"), None);
     }
 }

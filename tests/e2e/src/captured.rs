@@ -62,8 +62,8 @@ pub fn fixture(name: &str) -> Vec<u8> {
         return std::fs::read(&plain).expect("the fixture can be read");
     }
     let packed = folder().join(format!("{name}.zst"));
-    let file = File::open(&packed)
-        .unwrap_or_else(|error| panic!("fixture {}: {error}", packed.display()));
+    let file =
+        File::open(&packed).unwrap_or_else(|error| panic!("fixture {}: {error}", packed.display()));
     let mut bytes = Vec::new();
     zstd::Decoder::new(file)
         .and_then(|mut decoder| decoder.read_to_end(&mut bytes))
