@@ -121,7 +121,7 @@ impl Trial {
         tick
     }
 
-    pub async fn tick(&self, host: Double) -> Tick {
+    async fn tick(&self, host: Double) -> Tick {
         let input = TickInput {
             now: 1_790_000_000_000,
             plugin: self.plugin.manifest().name.clone(),
