@@ -180,6 +180,7 @@ async fn in_the_wrong_directory_nothing_goes_and_nothing_is_forgotten() {
     cluster.put(&delete, b"data");
     let wrong = TempDir::new().expect("a directory");
     let store = cluster.store_at(wrong.path());
+    let before = cluster.view().await.index;
     let outcome = cluster
         .pass_with(cluster.options("pass"), store)
         .await
@@ -195,12 +196,13 @@ async fn in_the_wrong_directory_nothing_goes_and_nothing_is_forgotten() {
     };
     assert!(text.contains("wrong bucket"), "{text}");
     assert_eq!((totals.deleted, failed.len()), (0, 0));
-    let state = cluster.view().await.state;
+    let view = cluster.view().await;
+    assert_eq!(view.index, before, "nothing at all is changed");
     for &id in &delete {
-        assert!(state.mark(id).is_some() && cluster.has(id));
+        assert!(view.state.mark(id).is_some() && cluster.has(id));
     }
     for &id in &keep {
-        assert!(cluster.has(id) || state.mark(id).is_none());
+        assert!(view.state.mark(id).is_some());
     }
     // In the right one all of it goes.
     assert_eq!(cluster.pass().await.totals().deleted, 10);
