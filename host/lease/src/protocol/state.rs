@@ -407,12 +407,18 @@ impl State {
         actions: &mut Vec<Action>,
     ) {
         // What the row says decides, not that a statement succeeded.
-        if row.holder != self.rules.holder || !matches!(self.role, Role::Contending) {
+        if row.holder != self.rules.holder {
             self.back_off(now);
             return;
         }
         self.next_at = now;
         self.unsettled = None;
+        if let Role::Releasing { epoch, .. } = &mut self.role {
+            // An earlier term was to be released meanwhile; this one replaced it.
+            let replaced = std::mem::replace(epoch, row.epoch);
+            actions.push(Action::Released { epoch: replaced });
+            return;
+        }
         if !self.contends() {
             // No tick has run: nothing is to be waited for.
             self.begin_release(row.epoch, now, actions);

@@ -252,6 +252,68 @@ fn river_286_who_gives_up_leaves_the_lease_to_others() {
 }
 
 #[test]
+fn river_286_a_stop_while_a_lost_term_is_taken_back_releases_what_it_gets() {
+    let (mut world, epoch) = held(1);
+    world.run(&Op::Pause(0, true)).expect("paused");
+    world.advance(TTL - SECOND).expect("authority runs out");
+    world.run(&Op::Announce(0)).expect("it looks");
+    // The reading is answered; the acquisition that follows is under way.
+    world.deliver(0, 0);
+    world.answer(0, 0).expect("answered");
+    assert_eq!(world.pending(0), 1);
+    world.stop(0).expect("stop");
+    world.run(&Op::Pause(0, false)).expect("resumed");
+    world.smooth(4 * TIMEOUT).expect("smooth");
+    assert!(world.keepers[0].stopped);
+    let row = world.row.as_ref().expect("a row");
+    assert_eq!((row.epoch, row.expires_at_ms), (epoch + 1, 0));
+}
+
+/// A world whose keeper 0 has an acquisition under way, and nothing else.
+fn acquiring() -> World {
+    let mut world = world(1);
+    world.step(0, Event::Eligible(Ok(()))).expect("eligible");
+    // The row is found missing and made.
+    for _ in 0..2 {
+        world.deliver(0, 0);
+        world.answer(0, 0).expect("answered");
+    }
+    assert_eq!(world.row.as_ref().expect("a row").holder, "");
+    assert_eq!(world.pending(0), 1);
+    world
+}
+
+#[test]
+fn greptimedb_7670_a_stop_releases_an_acquisition_whose_answer_was_lost() {
+    let mut world = acquiring();
+    world.deliver(0, 0);
+    assert_eq!(world.row.as_ref().expect("a row").holder, "keeper-0");
+    world.run(&Op::LoseReply(0, 0)).expect("lost");
+    world.advance(TIMEOUT).expect("given up");
+    world.run(&Op::LoseRequest(0, 0)).expect("lost");
+    world.stop(0).expect("stop");
+    world.smooth(4 * TIMEOUT).expect("smooth");
+    assert!(world.keepers[0].stopped);
+    assert_eq!(world.row.as_ref().expect("a row").expires_at_ms, 0);
+}
+
+#[test]
+fn greptimedb_7670_a_stop_waits_until_a_lost_acquisition_can_happen_no_more() {
+    let mut world = acquiring();
+    world.stop(0).expect("stop");
+    world.advance(TIMEOUT).expect("given up");
+    while !world.keepers[0].stopped {
+        world.advance(Duration::from_millis(1)).expect("advance");
+        // Everything but the acquisition gets through.
+        world.deliver(0, 1);
+        world.answer(0, 0).expect("answered");
+    }
+    world.deliver(0, 0);
+    let row = world.row.as_ref().expect("a row");
+    assert_eq!((row.holder.as_str(), row.epoch), ("", 0));
+}
+
+#[test]
 fn who_gives_up_alone_leads_again_after_an_interval() {
     let (mut world, epoch) = held(1);
     world.owner_done(0, epoch, None).expect("done");
