@@ -166,6 +166,9 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("-- the log of {}\n{}", self.name, self.log());
+        }
         if self.ended().is_none() {
             // A paused child ends too.
             self.signal(Signal::SIGKILL);

@@ -1,6 +1,6 @@
 //! What goes wrong at the wire, and what was asked there.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -83,6 +83,8 @@ struct State {
     latency: Duration,
     bulk_body: Option<BulkBody>,
     requests: Requests,
+    asked: HashMap<String, usize>,
+    bulk_in_flight: usize,
 }
 
 impl Faults {
@@ -130,8 +132,12 @@ impl Faults {
     pub fn clear(&self) {
         let mut state = self.state();
         let requests = state.requests;
+        let bulk_in_flight = state.bulk_in_flight;
+        let asked = std::mem::take(&mut state.asked);
         *state = State {
             requests,
+            asked,
+            bulk_in_flight,
             ..State::default()
         };
     }
@@ -139,6 +145,24 @@ impl Faults {
     /// What was asked so far.
     pub fn requests(&self) -> Requests {
         self.state().requests
+    }
+
+    /// How often the delete of each key was asked for, in any kind of request
+    /// that reached the objects.
+    pub fn asked(&self) -> HashMap<String, usize> {
+        self.state().asked.clone()
+    }
+
+    /// Bulk deletes that are in work.
+    pub fn bulk_in_flight(&self) -> usize {
+        self.state().bulk_in_flight
+    }
+
+    pub(super) fn note_asked<'a>(&self, keys: impl Iterator<Item = &'a String>) {
+        let mut state = self.state();
+        for key in keys {
+            *state.asked.entry(key.clone()).or_default() += 1;
+        }
     }
 
     pub(super) fn is_denied(&self, key: &str) -> bool {
@@ -152,6 +176,9 @@ impl Faults {
     fn seen(&self, kind: Kind) -> (Duration, Option<Refusal>) {
         let in_flight = self.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
         let mut state = self.state();
+        if kind == Kind::Bulk {
+            state.bulk_in_flight += 1;
+        }
         let requests = &mut state.requests;
         requests.most_in_flight = requests.most_in_flight.max(in_flight);
         match kind {
@@ -212,11 +239,14 @@ impl std::fmt::Display for Cut {
 
 impl std::error::Error for Cut {}
 
-struct InFlight<'a>(&'a Faults);
+struct InFlight<'a>(&'a Faults, Kind);
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        if self.1 == Kind::Bulk {
+            self.0.state().bulk_in_flight -= 1;
+        }
     }
 }
 
@@ -228,7 +258,7 @@ pub(super) async fn answer(
 ) -> Result<Response<Body>, Cut> {
     let kind = kind(&request);
     let (latency, refusal) = faults.seen(kind);
-    let _in_flight = InFlight(&faults);
+    let _in_flight = InFlight(&faults, kind);
     if !latency.is_zero() {
         clock.sleep(latency).await;
     }

@@ -31,6 +31,8 @@ impl S3 for Objects {
         mut request: S3Request<DeleteObjectsInput>,
     ) -> S3Result<S3Response<DeleteObjectsOutput>> {
         let objects = &mut request.input.delete.objects;
+        self.faults
+            .note_asked(objects.iter().map(|object| &object.key));
         if objects
             .iter()
             .any(|object| self.faults.is_poison(&object.key))
@@ -59,6 +61,7 @@ impl S3 for Objects {
         &self,
         request: S3Request<DeleteObjectInput>,
     ) -> S3Result<S3Response<DeleteObjectOutput>> {
+        self.faults.note_asked(std::iter::once(&request.input.key));
         if self.faults.is_denied(&request.input.key) {
             return Err(s3_error!(
                 AccessDenied,
