@@ -76,7 +76,10 @@ async fn baseline(clock: &SharedClock, path: &std::path::Path) -> anyhow::Result
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full);
-    let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await?;
+    let pool = SqlitePoolOptions::new()
+        .max_connections(1)
+        .connect_with(options)
+        .await?;
     sqlx::query("CREATE TABLE meta_log (idx INTEGER PRIMARY KEY, payload BLOB NOT NULL)")
         .execute(&pool)
         .await?;

@@ -25,7 +25,9 @@ pub(crate) async fn run() -> anyhow::Result<()> {
         let outcomes = store.delete(&ids, &|| Some(Duration::from_secs(60))).await;
         through.push(rate(ids.len(), clock.boot().since(start)));
         anyhow::ensure!(
-            outcomes.iter().all(|(_, outcome)| *outcome == DeleteOutcome::Deleted),
+            outcomes
+                .iter()
+                .all(|(_, outcome)| *outcome == DeleteOutcome::Deleted),
             "every object must go"
         );
         fill(&root)?;
