@@ -6,23 +6,47 @@
 //! and is the host that those ticks talk to. It constructs no adapter: log,
 //! keeper, store and engine are handed to it.
 //!
-//! What it must keep:
+//! What it must keep, and the test that tries to break it:
 //!
 //! 1. **Live data is never deleted.** Whether an object's bytes may go is
 //!    decided by one pure function, [`guard::judge`], from a view that has
-//!    caught up with the log's tail just before each chunk is sent.
+//!    caught up with the log's tail just before each chunk is sent
+//!    (`what_is_protected_never_goes`, and for the wrong bucket
+//!    `in_the_wrong_directory_nothing_goes_and_nothing_is_forgotten`).
 //! 2. **Bytes before catalog.** A mark whose bytes must go leaves the queue only
-//!    after the store confirmed, in this term, that they are gone.
+//!    after the store confirmed, in this term, that they are gone
+//!    (`a_mark_leaves_the_queue_only_after_its_bytes`).
 //! 3. **A call outside the term does nothing.** Every call reads the authority
-//!    again; what was sent is joined before the lease is released.
-//! 4. **One plugin's failure is its own.** Backoff, quarantine and the limits
-//!    are counted per plugin, and an object that cannot be deleted is set aside.
+//!    again; what was sent is joined before the lease is released
+//!    (`past_its_authority_a_holder_sends_nothing`).
+//! 4. **One plugin's failure is its own**, and so is one object's
+//!    (`one_plugin_that_always_fails_is_quarantined_and_the_others_go_on`,
+//!    `one_undeletable_object_does_not_hold_up_the_others`).
 //! 5. **A plan is what a pass does.** The dry run and the live run are one host
-//!    over two backends.
+//!    over two backends
+//!    (`a_pass_does_what_its_plan_says_and_the_second_appends_nothing`).
+//! 6. **Idle costs nothing** (`an_idle_holder_leaves_the_log_alone`).
 //!
-//! Read in this order: [`guard`] (what may go), [`host`] (what a plugin's call
-//! does), [`term`] (one term of leadership), [`source`] (where plugins come
-//! from), [`plan`], and `runtime`, which ties them together.
+//! Read in this order: [`guard`] (what may go), `host` (what a plugin's call
+//! does), `term` (one term of leadership), [`source`] (where plugins come
+//! from), `supervisor` (which follows the leadership), [`mod@plan`], and
+//! `runtime`, which ties them together.
+//!
+//! ```no_run
+//! # async fn example(parts: aedile_runtime::Parts) -> Result<(), aedile_runtime::RuntimeError> {
+//! use aedile_runtime::{Runtime, RuntimeOptions};
+//!
+//! let options = RuntimeOptions {
+//!     node: "rack-4".to_owned(),
+//!     plugin_dir: Some("/etc/aedile/plugins".into()),
+//!     ..RuntimeOptions::default()
+//! };
+//! let running = Runtime::start(options, parts).await?;
+//! println!("{:?}", running.status().role);
+//! running.stop().await;
+//! # Ok(())
+//! # }
+//! ```
 
 mod backend;
 mod entropy;

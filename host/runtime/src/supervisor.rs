@@ -284,6 +284,10 @@ impl Supervisor {
         let Some(leading) = self.leading.take() else {
             return;
         };
+        tracing::info!(
+            epoch = leading.term.epoch,
+            "the term ends; stopping its ticks"
+        );
         leading.lead.soft.cancel();
         if let Err(error) = leading.task.await {
             // What it had in flight is still tracked: nothing may be left behind.

@@ -5,6 +5,7 @@
 //! and whether the store has been seen to be the right one.
 
 mod aside;
+mod delete;
 mod guards;
 mod judge;
 #[cfg(test)]

@@ -81,8 +81,8 @@ impl StoreTrust {
         } else if !live.is_empty() {
             Trust::Suspect(format!(
                 "none of the {} live objects that were looked up ({}, …) is in the store: it is \
-                 probably the wrong bucket or directory, or it is not mounted; nothing is deleted \
-                 until one is found",
+                 probably the wrong bucket or directory, or it is not mounted; check --storage. \
+                 Nothing is deleted until one is found",
                 live.len(),
                 aedile_storage::object_key(live[0].0)
             ))

@@ -19,7 +19,7 @@ use crate::{PluginState, Role, Runtime};
 async fn a_backlog_drains_at_once_and_the_successor_goes_on() {
     let mut world = World::new();
     let live = world.objects(10);
-    let delete = world.marked(12_000, Operation::Delete);
+    let delete = world.marked(2_000, Operation::Delete);
     let cluster = Cluster::with(&world.commands).await;
     cluster.put(&live, b"data");
     cluster.put(&delete, b"data");
@@ -30,6 +30,7 @@ async fn a_backlog_drains_at_once_and_the_successor_goes_on() {
         builtin.settings.schedule.interval = Some(Duration::from_secs(3600));
         builtin.settings.schedule.jitter = Some(Duration::ZERO);
     }
+    options.builtins[0].settings.config = serde_json::json!({ "objects-per-tick": 300 });
     let first = Runtime::start(options, cluster.parts("a").await)
         .await
         .expect("it starts");
@@ -84,7 +85,7 @@ async fn a_backlog_drains_at_once_and_the_successor_goes_on() {
 async fn two_holders_by_mistake_do_each_thing_once() {
     let mut world = World::new();
     let live = world.objects(10);
-    let delete = world.marked(2_000, Operation::Delete);
+    let delete = world.marked(1_000, Operation::Delete);
     let cluster = Cluster::with(&world.commands).await;
     cluster.put(&live, b"data");
     cluster.put(&delete, b"data");
