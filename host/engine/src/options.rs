@@ -27,8 +27,9 @@ pub struct EngineOptions {
     /// a branch of two bytes makes or passes them all. Compilers use one.
     pub results: u64,
     /// Flow of one function: for each block and branch, the local variables that
-    /// it may carry and how deep it is nested. The compiler's time and memory
-    /// grow with it, which can be with the square of the bytes.
+    /// it may carry, how deep it is nested and, for a loop, eight times the
+    /// loops before it. The compiler's time and memory grow with it, and it can
+    /// be the square of the bytes.
     pub function_flow: u64,
     /// Flow, summed over all functions.
     pub flow: u64,

@@ -23,6 +23,10 @@ const COMPONENT_INSTANCES: u64 = 16;
 /// Component and instance types within the types of one section.
 const NESTED_TYPES: u64 = 200;
 
+/// What each loop costs for every loop before it in the same function: the
+/// compiler relates them to one another.
+const LOOP: u64 = 8;
+
 /// What one pass over a module or component found.
 pub(super) struct Scan {
     /// Imports of nested and outer core modules: module name and item name.
@@ -282,12 +286,17 @@ impl<'o> Pass<'o> {
 
     /// Blocks and branches. Parameters are few enough to be left out.
     fn flow(&mut self, body: &FunctionBody<'_>, locals: u64) -> Result<(), LoadError> {
-        let (mut flow, mut depth) = (0_u64, 0_u64);
+        let (mut flow, mut depth, mut loops) = (0_u64, 0_u64, 0_u64);
         for operator in body.get_operators_reader().map_err(invalid)? {
+            let mut cost = locals;
             match operator.map_err(invalid)? {
-                Operator::Block { blockty }
-                | Operator::Loop { blockty }
-                | Operator::If { blockty } => {
+                Operator::Loop { blockty } => {
+                    self.block(blockty)?;
+                    cost += LOOP * loops;
+                    loops += 1;
+                    depth += 1;
+                }
+                Operator::Block { blockty } | Operator::If { blockty } => {
                     self.block(blockty)?;
                     depth += 1;
                 }
@@ -298,8 +307,12 @@ impl<'o> Pass<'o> {
                 Operator::Else | Operator::BrIf { .. } | Operator::BrTable { .. } => {}
                 _ => continue,
             }
-            let what = "the flow of a function (blocks by local variables and depth)";
-            add(&mut flow, locals + depth, what, self.options.function_flow)?;
+            add(
+                &mut flow,
+                cost + depth,
+                "the flow of a function (blocks by local variables, loops and depth)",
+                self.options.function_flow,
+            )?;
         }
         add(
             &mut self.cost.flow,

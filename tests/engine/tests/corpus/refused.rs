@@ -311,7 +311,7 @@ async fn many_results() {
 async fn deep_blocks() {
     too_complex(
         &bounded("deep_blocks", |options| options.function_flow = 200).await,
-        "the flow of a function (blocks by local variables and depth)",
+        "the flow of a function (blocks by local variables, loops and depth)",
     );
 }
 
@@ -319,11 +319,20 @@ async fn deep_blocks() {
 async fn many_branches() {
     too_complex(
         &bounded("many_branches", |options| options.function_flow = 200).await,
-        "the flow of a function (blocks by local variables and depth)",
+        "the flow of a function (blocks by local variables, loops and depth)",
     );
     too_complex(
         &bounded("many_branches", |options| options.flow = 200).await,
         "the flow of all functions",
+    );
+}
+
+/// Ten thousand loops of four parameters took twelve gigabytes to compile.
+#[tokio::test]
+async fn many_loops() {
+    too_complex(
+        &bounded("many_loops", |options| options.function_flow = 200).await,
+        "the flow of a function (blocks by local variables, loops and depth)",
     );
 }
 
