@@ -85,6 +85,10 @@ impl<B: Backend> Guards<B> {
         trust: StoreTrust,
         entropy: Arc<Entropy>,
     ) -> Self {
+        #[cfg(feature = "without-guard")]
+        tracing::error!(
+            "THIS BUILD HAS NO GUARD: it deletes live data; it exists to be caught by the demo"
+        );
         Self {
             backend,
             aside,

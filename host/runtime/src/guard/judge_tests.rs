@@ -15,7 +15,6 @@ fn none() -> LinkIndex {
 }
 
 #[test]
-#[cfg(not(feature = "without-guard"))]
 fn the_decision_table() {
     let mut world = World::new();
     let live = world.objects(1)[0];
@@ -202,7 +201,6 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    #[cfg(not(feature = "without-guard"))]
     fn what_is_protected_never_goes(steps in prop::collection::vec(step(), 1..40)) {
         let (world, composites) = build(steps);
         let state = &world.state;

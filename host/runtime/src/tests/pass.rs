@@ -68,7 +68,6 @@ async fn everything() -> Everything {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[cfg(not(feature = "without-guard"))]
 async fn a_pass_does_what_its_plan_says_and_the_second_appends_nothing() {
     let all = everything().await;
     let cluster = &all.cluster;
@@ -233,7 +232,6 @@ async fn with_nothing_to_look_for_the_operator_confirms_an_empty_store() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[cfg(not(feature = "without-guard"))]
 async fn a_live_composite_that_cannot_be_read_stops_every_delete_and_is_named() {
     let mut world = World::new();
     let live = world.objects(2);
