@@ -1,6 +1,8 @@
 //! The clusters that real PicoMQ code wrote: a plan, the pass it announces, and
 //! every byte before and after.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+
 use std::collections::BTreeSet;
 
 use aedile_state::{Command, CompactRequest, NOOP, NodeId, ObjectId, Operation, State, StreamId};

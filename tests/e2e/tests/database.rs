@@ -1,5 +1,7 @@
 //! A database that goes away: refusing, or saying nothing.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+
 use aedile_tests_contract::databases::{Cluster, Database, Kind, Proxy};
 use aedile_tests_e2e::binary::{Node, when};
 use aedile_tests_e2e::site::{BOUND, Site, drained, leader, said};

@@ -1,5 +1,7 @@
 //! Plugins dropped into the directory of a running node.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+
 use std::path::{Path, PathBuf};
 
 use aedile_state::Command;

@@ -1,5 +1,7 @@
 //! A store that is slow, refuses, or is the wrong one.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+
 use std::time::Duration;
 
 use aedile_storage::{Credentials, DeleteOutcome, Store, StoreOptions, object_key};

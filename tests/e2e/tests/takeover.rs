@@ -1,5 +1,7 @@
 //! Who leads, whatever becomes of the leader: killed, stopped, paused.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+
 use std::time::Duration;
 
 use aedile_tests_contract::databases::{Kind, Raw};
