@@ -60,7 +60,7 @@ impl Log {
     /// # Errors
     /// [`LogError::Unreachable`], [`LogError::ReadOnly`],
     /// [`LogError::ForeignTable`], and those of a row or a snapshot that cannot
-    /// be read. Nothing was changed then, but for tables that were missing.
+    /// be read. Nothing was changed then.
     pub async fn open(
         url: &MetaUrl,
         options: LogOptions,
@@ -83,9 +83,17 @@ impl Log {
         clock: SharedClock,
     ) -> Result<Self, LogError> {
         store.writable().await?;
-        schema::ensure(store.as_ref(), url.backend()).await?;
         let mut applier = Applier::default();
-        applier.load(store.as_ref(), &options).await?;
+        // A log that cannot be read is left as it was found: no table is made.
+        let tables = schema::inspect(store.as_ref(), url.backend()).await?;
+        let there = tables.iter().all(|table| table.present || !table.of_log);
+        if there {
+            applier.load(store.as_ref(), &options).await?;
+        }
+        schema::ensure(store.as_ref(), url.backend()).await?;
+        if !there {
+            applier.load(store.as_ref(), &options).await?;
+        }
         let tip = store.tip().await?;
 
         let (view_sender, views) = watch::channel(Arc::new(applier.view.clone()));
