@@ -18,11 +18,12 @@ use crate::demo::scene::{LOOK, Scene};
 use crate::demo::writer::{Done, Order};
 use crate::demo::{LAPSE, SESSIONS};
 use crate::output::figures::{grouped, short, span};
+use crate::version;
 
 const NODES: [&str; 3] = ["anna", "bruno", "clara"];
 /// Objects of the stream that is deleted just before the kill: enough that the
 /// killer comes before the drain is over.
-const BACKLOG: u32 = 8_000;
+const BACKLOG: u32 = 3_000;
 /// How long anything may take before the demo goes on without it.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How often the killer looks whether the drain has begun.
@@ -65,6 +66,11 @@ pub(crate) async fn play(
         ),
     ] {
         play.scene.progress.event(&line);
+    }
+    if version::WITHOUT_GUARD {
+        play.scene
+            .progress
+            .bad("this build has no guard: a live object will be lost");
     }
     play.order(Order::Seed).await?;
     play.start_nodes().await?;
