@@ -31,7 +31,8 @@ impl fmt::Display for Conflict {
 }
 
 /// Why a DeepDelete is left to a later version.
-pub(crate) const DEEP_DELETE: &str = "DeepDelete is not handled by this version; the mark and the bytes stay";
+pub(crate) const DEEP_DELETE: &str =
+    "DeepDelete is not handled by this version; the mark and the bytes stay";
 /// Why the delete of a composite is left to a later version.
 pub(crate) const COMPOSITE: &str =
     "the object is a composite: its delete is not handled by this version";
