@@ -90,7 +90,7 @@ impl Log {
         if there {
             applier.load(store.as_ref(), &options).await?;
         }
-        schema::ensure(store.as_ref(), url.backend()).await?;
+        schema::ensure(store.as_ref(), url.backend(), &tables).await?;
         if !there {
             applier.load(store.as_ref(), &options).await?;
         }

@@ -191,19 +191,27 @@ fn show(columns: &[(String, String)]) -> String {
     format!("({})", columns.join(", "))
 }
 
-/// Make sure that every table is there in its form. A complete schema is only
-/// read, so that a role without the right to create is enough.
-pub(crate) async fn ensure(store: &dyn Store, backend: Backend) -> Result<(), LogError> {
-    // All are looked at before any is made: in a foreign database none is.
-    let before = inspect(store, backend).await?;
-    for (table, state) in TABLES.iter().zip(before) {
+/// Make sure that every table is there, after a look that found each that was
+/// there in its form: in a foreign database none is made. A complete schema is
+/// only read, so that a role without the right to create is enough.
+pub(crate) async fn ensure(
+    store: &dyn Store,
+    backend: Backend,
+    found: &[TableState],
+) -> Result<(), LogError> {
+    let mut made = false;
+    for (table, state) in TABLES.iter().zip(found) {
         let unseeded = table.seed.is_some() && store.leases().await?.is_empty();
         if !state.present || unseeded {
             store.create(table).await?;
+            made = true;
         }
     }
-    // Another may have created one meanwhile, in another form.
-    inspect(store, backend).await.map(drop)
+    if made {
+        // Another may have created one meanwhile, in another form.
+        inspect(store, backend).await?;
+    }
+    Ok(())
 }
 
 /// One table as `aedile check` reports it.
