@@ -4,6 +4,7 @@
 use std::str::FromStr;
 
 use aedile_state::{Command, Outcome, State, codec};
+use sqlx::error::UnexpectedNullError;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, SqliteConnection};
@@ -81,10 +82,16 @@ impl Raw {
         })
     }
 
-    /// The first column of every row, as integers.
+    /// The first column of every row, as integers. A NULL is an error on every
+    /// database; left to the driver, SQLite's would read as 0.
     pub async fn integers(&mut self, sql: &str) -> Result<Vec<i64>, sqlx::Error> {
         let sql = AssertSqlSafe(sql.to_owned());
-        either!(self, connection => sqlx::query_scalar(sql).fetch_all(connection).await)
+        let found: Vec<Option<i64>> =
+            either!(self, connection => sqlx::query_scalar(sql).fetch_all(connection).await)?;
+        found
+            .into_iter()
+            .map(|value| value.ok_or_else(|| sqlx::Error::Decode(UnexpectedNullError.into())))
+            .collect()
     }
 
     /// The first column of every row, as texts.
