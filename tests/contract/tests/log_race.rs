@@ -220,11 +220,11 @@ async fn race(kind: Kind, every: u64, tail: u64) {
     let snapshot = held.snapshot.expect("a snapshot").0;
     // Asked for by name: a snapshot at the tip with no tail leaves no row at all.
     let first_row = raw
-        .integers("SELECT count(*) FROM meta_log WHERE idx = 1")
+        .integers("SELECT idx FROM meta_log WHERE idx = 1")
         .await
-        .unwrap()[0];
+        .unwrap();
     assert!(
-        first_row == 0 || snapshot <= i64::try_from(tail).unwrap(),
+        first_row.is_empty() || snapshot <= i64::try_from(tail).unwrap(),
         "nothing was truncated"
     );
     eprintln!(

@@ -27,7 +27,10 @@ for_each_database!(
 /// Everything that describes the tables and what stands in the lease row.
 async fn picture(raw: &mut Raw) -> Vec<String> {
     let tables = match raw {
-        Raw::Sqlite(_) => "SELECT name || ': ' || sql FROM sqlite_master ORDER BY name",
+        // An index that SQLite makes by itself has no text of its own.
+        Raw::Sqlite(_) => {
+            "SELECT name || ': ' || coalesce(sql, 'by itself') FROM sqlite_master ORDER BY name"
+        }
         Raw::Postgres(_) => {
             "SELECT c.oid || ' ' || c.relname || ' ' || c.relfilenode || ' ' || c.xmin || ' ' \
              || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || ' ' || a.attnotnull \

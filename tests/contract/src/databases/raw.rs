@@ -28,6 +28,15 @@ macro_rules! either {
     };
 }
 
+/// Refuse a NULL. Asked for a plain value, SQLite's driver hands it out as 0 or
+/// as an empty text, where PostgreSQL's fails.
+fn whole<T>(column: Vec<Option<T>>) -> Result<Vec<T>, sqlx::Error> {
+    column
+        .into_iter()
+        .map(|value| value.ok_or_else(|| sqlx::Error::Decode(UnexpectedNullError.into())))
+        .collect()
+}
+
 /// PicoMQ's tables and its seeded lease row.
 const SQLITE_TABLES: &str = "\
     CREATE TABLE IF NOT EXISTS meta_log (idx INTEGER PRIMARY KEY, payload BLOB NOT NULL); \
@@ -82,22 +91,16 @@ impl Raw {
         })
     }
 
-    /// The first column of every row, as integers. A NULL is an error on every
-    /// database; left to the driver, SQLite's would read as 0.
+    /// The first column of every row, as integers; a NULL is an error.
     pub async fn integers(&mut self, sql: &str) -> Result<Vec<i64>, sqlx::Error> {
         let sql = AssertSqlSafe(sql.to_owned());
-        let found: Vec<Option<i64>> =
-            either!(self, connection => sqlx::query_scalar(sql).fetch_all(connection).await)?;
-        found
-            .into_iter()
-            .map(|value| value.ok_or_else(|| sqlx::Error::Decode(UnexpectedNullError.into())))
-            .collect()
+        whole(either!(self, connection => sqlx::query_scalar(sql).fetch_all(connection).await)?)
     }
 
-    /// The first column of every row, as texts.
+    /// The first column of every row, as texts; a NULL is an error.
     pub async fn texts(&mut self, sql: &str) -> Result<Vec<String>, sqlx::Error> {
         let sql = AssertSqlSafe(sql.to_owned());
-        either!(self, connection => sqlx::query_scalar(sql).fetch_all(connection).await)
+        whole(either!(self, connection => sqlx::query_scalar(sql).fetch_all(connection).await)?)
     }
 
     /// PicoMQ's append: a plain insert. False if the index is taken.
@@ -244,5 +247,24 @@ impl Replay {
             answers.push((*index, outcomes));
         }
         (state, answers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::databases::{Database, Kind};
+
+    crate::for_each_database!(a_null_is_an_error);
+
+    async fn a_null_is_an_error(kind: Kind) {
+        let database = Database::create(kind).await.expect("a database");
+        let mut raw = database.raw().await.expect("a connection");
+        raw.make_tables().await.expect("tables");
+        raw.integers("SELECT min(idx) FROM meta_log")
+            .await
+            .expect_err("no row, no least index");
+        raw.texts("SELECT min(holder) FROM meta_lease WHERE id = 1")
+            .await
+            .expect_err("no row, no holder");
     }
 }
