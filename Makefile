@@ -1,6 +1,6 @@
 # The few compound commands. Everything else is plain cargo.
 
-.PHONY: demo test conformance plugins bench setup check
+.PHONY: demo test conformance plugins generated bench bench-quick setup check
 
 # Three nodes, a killed leader, a hot swap, and a verdict. About a minute
 # after the first build.
@@ -12,7 +12,7 @@ demo:
 # local directory and an S3 server on loopback.
 test:
 	@.ci/setup test
-	cargo test --workspace
+	cargo test --workspace --no-fail-fast
 	cargo test --manifest-path plugins/Cargo.toml --features kv-ttl/next
 
 # The captures in AEDILE_FIXTURES (default: tests/fixtures) against our codec,
@@ -24,6 +24,11 @@ conformance:
 plugins:
 	plugins/build.sh
 
+# The page of the contract and the bindings of the guest layers, from wit/.
+generated:
+	cargo run --quiet -p aedile-tests-workspace --bin generate
+	sdk/generate.sh
+
 # Warnings are errors.
 check:
 	cargo fmt --all --check
@@ -31,5 +36,13 @@ check:
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo clippy --manifest-path plugins/Cargo.toml --all-targets --features kv-ttl/next -- -D warnings
 
+# Every figure of docs/benchmarks.md, each beside a baseline in the same run.
+# Wants an idle machine; about half an hour after the build.
 bench:
-	cargo run --release -p aedile-bench
+	@.ci/setup test
+	cargo run --release -p aedile-tests-bench -- --write docs/benchmarks.md
+
+# The same, a tenth as large, and written nowhere.
+bench-quick:
+	@.ci/setup test
+	cargo run --release -p aedile-tests-bench -- --scale quick

@@ -26,7 +26,7 @@ command -v sha256sum >/dev/null || sha256=(shasum -a 256)
 
 # One hash over all that goes into a module. tests/workspace computes the same.
 inputs() {
-    find wit plugins examples/kv-ttl -name target -prune -o -type f \( \
+    find wit plugins -name target -prune -o -type f \( \
         -name '*.rs' -o -name '*.toml' -o -name '*.json' -o -name '*.wit' \
         -o -name '*.sh' -o -path plugins/Cargo.lock \) -print |
         LC_ALL=C sort | tr '\n' '\0' | xargs -0 "${sha256[@]}" | "${sha256[@]}" | cut -d' ' -f1
@@ -97,6 +97,10 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 build aedile-expiry expiry.wasm
 build aedile-cleaner cleaner.wasm
+build aedile-orphans orphans.wasm
+build aedile-trimmed trimmed.wasm
+build aedile-scrub scrub.wasm
+build aedile-retention retention.wasm
 build kv-ttl kv_ttl_next.wasm next
 build kv-ttl kv_ttl.wasm
 
@@ -104,7 +108,7 @@ write_lock() {
     cat <<EOF
 # Written by plugins/build.sh; \`make plugins\` renews it.
 
-# All that the modules are made of: wit/, plugins/ and examples/kv-ttl/.
+# All that the modules are made of: wit/ and plugins/.
 inputs = "$(inputs)"
 
 [toolchain]

@@ -1,5 +1,9 @@
 //! The command line: commands, their flags, and what `--help` says.
 
+mod author;
+mod control;
+mod supply;
+
 use clap::{Arg, ArgAction, Command, builder::ValueParser};
 
 use crate::exit;
@@ -16,7 +20,7 @@ pub(crate) fn command() -> Command {
         .long_about(
             "Aedile runs the maintenance of a PicoMQ cluster: abandoned reservations expire, \
              destroyed objects leave object storage. A lease row in the metadata database elects \
-             the one node that works; the jobs are WebAssembly plugins, two of them built in.\n\n\
+             the one node that works; the jobs are WebAssembly plugins, four of them built in.\n\n\
              New here:              aedile demo\n\
              Before production:     aedile check, then aedile plan (neither writes anything)\n\
              In production:         aedile run, on two or more machines",
@@ -32,6 +36,8 @@ pub(crate) fn command() -> Command {
         .subcommand(check())
         .subcommand(status())
         .subcommand(lease())
+        .subcommand(log())
+        .subcommand(parked())
         .subcommand(plugin())
         .subcommand(state())
         .subcommand(demo())
@@ -63,10 +69,19 @@ fn run() -> Command {
             s::STORAGE,
             s::NODE,
             s::PLUGIN_DIR,
+            s::STOP_FILE,
+            s::ROLL_BACK_AFTER,
             s::TAKE_OVER,
             s::TTL,
             s::SNAPSHOT_EVERY,
+            s::DELETE_RATE,
             s::HEARTBEAT,
+            s::ENABLE,
+            s::ORPHAN_GRACE,
+            s::ORPHAN_BREAKER_COUNT,
+            s::ORPHAN_BREAKER_PERCENT,
+            s::TRUSTED_KEYS,
+            s::REQUIRE_SIGNATURE,
             s::CONFIRM_EMPTY_STORE,
             s::UNTIL_IDLE,
             s::WAIT,
@@ -92,7 +107,21 @@ fn run() -> Command {
 }
 
 fn plan() -> Command {
-    named("plan", &[s::META_URL, s::STORAGE, s::PLUGIN_DIR, s::CONFIRM_EMPTY_STORE, s::EVERY, s::JSON])
+    named("plan", &[
+            s::META_URL,
+            s::STORAGE,
+            s::PLUGIN_DIR,
+            s::STOP_FILE,
+            s::ENABLE,
+            s::ORPHAN_GRACE,
+            s::ORPHAN_BREAKER_COUNT,
+            s::ORPHAN_BREAKER_PERCENT,
+            s::CONFIRM_EMPTY_STORE,
+            s::TRUSTED_KEYS,
+            s::REQUIRE_SIGNATURE,
+            s::EVERY,
+            s::JSON,
+        ])
         .about("Show what a pass would delete and propose now; writes nothing")
         .long_about(
             "Show exactly what a pass would delete and propose now, with the reason and the bytes \
@@ -102,6 +131,7 @@ fn plan() -> Command {
         .after_long_help(
             "Examples:\n  \
              aedile plan --meta-url postgres://pico@db/pico --storage -2@s3://records?region=eu-central-1\n  \
+             aedile plan --enable orphans,trimmed        what these would take, were they on\n  \
              aedile plan --json | jq '.totals'",
         )
 }
@@ -114,19 +144,29 @@ fn check() -> Command {
             s::STORAGE,
             s::NODE,
             s::PLUGIN_DIR,
+            s::STOP_FILE,
+            s::ROLL_BACK_AFTER,
             s::TAKE_OVER,
             s::TTL,
             s::SNAPSHOT_EVERY,
+            s::DELETE_RATE,
             s::HEARTBEAT,
+            s::ENABLE,
+            s::ORPHAN_GRACE,
+            s::ORPHAN_BREAKER_COUNT,
+            s::ORPHAN_BREAKER_PERCENT,
+            s::TRUSTED_KEYS,
+            s::REQUIRE_SIGNATURE,
             s::JSON,
         ],
     )
     .about("Check configuration, database, lease and storage: what is wrong and what to do")
     .long_about(
         "Check the configuration, the database (reachable, writable, the tables it expects, every \
-         row decodes), the lease, the storage (reachable, the right bucket) and the plugins. Each \
-         is ok, a warning or a failure with what to do about it. It writes nothing. The exit code \
-         is the class of the first failure, 0 if there is none.",
+         row decodes), the lease, the storage (reachable, the right bucket, what it does with a \
+         delete) and the plugins. Each is ok, a warning or a failure with what to do about it. It \
+         writes nothing; to see whether a bucket takes bulk deletes, it sends one for a key that \
+         nobody has. The exit code is the class of the first failure, 0 if there is none.",
     )
     .after_long_help(
         "Example:\n  aedile check --meta-url sqlite:./pico.db --storage -2@file://./objects",
@@ -160,6 +200,80 @@ fn lease() -> Command {
         )
 }
 
+fn log() -> Command {
+    Command::new("log")
+        .about("The metadata log as this node reads it")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            named("clear-divergence", &[s::META_URL, s::NODE, s::JSON])
+                .about("Let a node that has diverged from the cluster read the log anew")
+                .long_about(
+                    "Forget that a node has diverged: that a snapshot of another node contradicted \
+                     what it had applied. Find out first which of the two is right: `aedile status` \
+                     names the snapshot and its first section that differs. The node then takes the \
+                     stored snapshot for the truth; a running one does so by itself.",
+                )
+                .after_long_help("Example:\n  aedile log clear-divergence --node maintenance-1"),
+        )
+}
+
+fn parked() -> Command {
+    let objects = || {
+        Arg::new("id")
+            .value_name("ID")
+            .action(ArgAction::Append)
+            .value_parser(clap::value_parser!(u64))
+            .help("Objects, by the numbers that `aedile parked list` shows")
+    };
+    Command::new("parked")
+        .about("What cannot be deleted: list it, have it tried again, or have it forgotten")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            named("list", &[s::META_URL, s::EVERY, s::JSON])
+                .about("List the parked objects with their reasons, and what was asked for")
+                .long_about(
+                    "List the objects that could not be deleted however often they were tried, \
+                     with the reason of the last try. They stay as they are, on every node and \
+                     across restarts, until you have them tried again or forgotten. Exit code 4 if \
+                     a part of the list cannot be read.",
+                ),
+        )
+        .subcommand(
+            named("retry", &[s::META_URL, s::NODE])
+                .about("Have parked objects tried again, after their reason was mended")
+                .long_about(
+                    "Have parked objects tried again from the beginning. The request is left in \
+                     the metadata: the node that leads carries it out within seconds, or the next \
+                     one that does.",
+                )
+                .arg(objects())
+                .arg(
+                    s::arg(&s::EVERY)
+                        .help("Try all parked objects again")
+                        .long_help(None::<&str>),
+                )
+                .after_long_help(
+                    "Examples:\n  aedile parked retry 46 47\n  aedile parked retry --all",
+                ),
+        )
+        .subcommand(
+            named("forget", &[s::META_URL, s::NODE, s::LEAVE_BYTES])
+                .about("Have the catalog forget parked objects although their bytes stay")
+                .long_about(
+                    "Take the marks of parked objects off the destroyed queue although their bytes \
+                     were not deleted. The bytes stay in storage, and nothing names them any more: \
+                     so it has to be confirmed with --leave-bytes, after a look at the keys that \
+                     it prints without.",
+                )
+                .arg(objects().required(true))
+                .after_long_help("Example:\n  aedile parked forget 46 --leave-bytes"),
+        )
+}
+
 fn plugin() -> Command {
     Command::new("plugin")
         .about("The plugins: which run where, and what a file asks for")
@@ -183,16 +297,21 @@ fn plugin() -> Command {
                         .value_name("FILE")
                         .required(true)
                         .value_parser(ValueParser::path_buf())
-                        .help("The module, as dropped into --plugin-dir; cleaner and expiry name the built-in ones"),
+                        .help("The module, as dropped into --plugin-dir; a built-in plugin goes by its name"),
                 )
                 .after_long_help("Example:\n  aedile plugin inspect ./kv_ttl.wasm"),
         )
+        .subcommands(author::commands())
+        .subcommands(control::commands())
+        .subcommands(supply::commands())
 }
 
 fn state() -> Command {
     named("state", &[s::META_URL, s::JSON])
         .about("Count what the metadata holds")
         .long_about("Count what the metadata holds: streams, nodes, objects and bytes, reservations, the destroyed queue by operation, keys.")
+        .args_conflicts_with_subcommands(true)
+        .subcommand(author::export())
 }
 
 fn demo() -> Command {
@@ -252,7 +371,7 @@ mod tests {
         let root = command();
         let mut found = Vec::new();
         leaves(&root, "aedile".to_owned(), &mut found);
-        assert_eq!(found.len(), 9, "a command is missing from this test");
+        assert!(found.len() >= 30, "commands are missing from this test");
         for (path, command) in found {
             assert!(
                 command.get_about().is_some(),

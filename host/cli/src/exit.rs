@@ -6,8 +6,12 @@ use aedile_engine::LoadError;
 use aedile_lease::LeaseError;
 use aedile_log::{LogError, LogErrorKind};
 use aedile_runtime::RuntimeError;
-use aedile_storage::StorageError;
+use aedile_runtime::control::ControlError;
+use aedile_storage::{ModuleError, StorageError};
+use aedile_supply::{SupplyError, SupplyErrorKind};
 
+use crate::commands::control::{Lost, Unfit, Unreadable};
+use crate::commands::parked::Refused;
 use crate::config::ConfigError;
 
 /// How a command ended. The numbers are part of the command line's contract.
@@ -35,11 +39,13 @@ pub(crate) enum Exit {
     Lease = 9,
     /// A signal came before the work was done.
     Stopped = 10,
+    /// Somebody else changed it first.
+    Lost = 11,
 }
 
 impl Exit {
     /// All of them, in order.
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Ok,
         Self::Internal,
         Self::Usage,
@@ -51,6 +57,7 @@ impl Exit {
         Self::Verdict,
         Self::Lease,
         Self::Stopped,
+        Self::Lost,
     ];
 
     /// The number.
@@ -71,11 +78,12 @@ impl Exit {
             Self::Storage => {
                 "the object storage: missing, denied, unreachable, the wrong one, or objects that stay"
             }
-            Self::Plugin => "a plugin is refused or keeps failing",
+            Self::Plugin => "a plugin is refused, not to be had, or keeps failing",
             Self::LeftOver => "--until-idle: only conflicts and parked objects are left",
             Self::Verdict => "the demo's verdict: a bound does not hold",
             Self::Lease => "the lease was not to be had in time, or was lost during a pass",
             Self::Stopped => "stopped by a signal before it was done",
+            Self::Lost => "somebody else changed the plugin first; nothing was written",
         }
     }
 }
@@ -99,8 +107,29 @@ pub(crate) fn class(error: &anyhow::Error) -> Exit {
 }
 
 fn class_of(error: &(dyn std::error::Error + 'static)) -> Option<Exit> {
-    if error.is::<ConfigError>() {
+    if error.is::<ConfigError>() || error.is::<Refused>() {
         return Some(Exit::Usage);
+    }
+    if error.is::<Lost>() {
+        return Some(Exit::Lost);
+    }
+    if error.is::<Unfit>() {
+        return Some(Exit::Plugin);
+    }
+    if error.is::<Unreadable>() {
+        return Some(Exit::Content);
+    }
+    if let Some(error) = error.downcast_ref::<ModuleError>() {
+        return Some(match error {
+            ModuleError::TooLarge { .. } => Exit::Plugin,
+            _ => Exit::Storage,
+        });
+    }
+    match error.downcast_ref::<ControlError>() {
+        Some(ControlError::Name(_) | ControlError::TooLarge { .. }) => return Some(Exit::Usage),
+        Some(ControlError::NoPrevious { .. }) => return Some(Exit::Content),
+        Some(ControlError::Log(error)) => return Some(class_of_log(error)),
+        _ => {}
     }
     if let Some(error) = error.downcast_ref::<LogError>() {
         return Some(class_of_log(error));
@@ -117,8 +146,14 @@ fn class_of(error: &(dyn std::error::Error + 'static)) -> Option<Exit> {
             _ => Exit::Storage,
         });
     }
-    if error.is::<LoadError>() {
+    if error.is::<LoadError>() || error.is::<crate::commands::author::Refused>() {
         return Some(Exit::Plugin);
+    }
+    if let Some(error) = error.downcast_ref::<SupplyError>() {
+        return Some(match error.kind() {
+            SupplyErrorKind::Configuration => Exit::Usage,
+            _ => Exit::Plugin,
+        });
     }
     error.downcast_ref::<RuntimeError>().and_then(runtime)
 }

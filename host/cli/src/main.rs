@@ -16,9 +16,10 @@ mod output;
 mod secrets;
 mod settings;
 mod signals;
+mod templates;
 mod version;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ArgMatches;
@@ -90,12 +91,42 @@ async fn run(path: &[&str], leaf: &ArgMatches, config: &Config) -> anyhow::Resul
         ["plan"] => commands::plan::run(config).await,
         ["check"] => commands::check::run(config).await,
         ["status"] => commands::status::run(config).await,
+        ["log", "clear-divergence"] => commands::log::clear(config).await,
         ["lease", "show"] => commands::lease::show(config).await,
+        ["parked", "list"] => commands::parked::list(config).await,
+        ["parked", "retry"] => commands::parked::retry(config, leaf).await,
+        ["parked", "forget"] => commands::parked::forget(config, leaf).await,
         ["plugin", "list"] => commands::plugin::list(config).await,
         ["plugin", "inspect"] => {
             let file = leaf.get_one::<PathBuf>("file").cloned().unwrap_or_default();
             commands::plugin::inspect(config, &file).await
         }
+        ["plugin", "new"] => commands::author::new(config, text(leaf, "name")),
+        ["plugin", "check"] => commands::author::check(config, leaf, path_of(leaf)).await,
+        ["plugin", "test"] => commands::author::test(config, leaf, path_of(leaf)).await,
+        ["plugin", "bench"] => commands::author::bench(config, leaf, path_of(leaf)).await,
+        ["state", "export"] => commands::author::export(config, path_of(leaf)).await,
+        ["plugin", "export"] => commands::control::export(config, leaf).await,
+        ["plugin", "import"] => commands::control::import(config, leaf).await,
+        ["plugin", "verify"] => commands::supply::verify(config, leaf).await,
+        ["plugin", "push"] => commands::supply::push(config, leaf).await,
+        ["plugin", "pull"] => commands::supply::pull(config, leaf).await,
+        ["plugin", action] => match *action {
+            "deploy" => commands::control::deploy(config, leaf).await,
+            "show" => commands::control::show(config, leaf).await,
+            "history" => commands::control::history(config, leaf).await,
+            "diff" => commands::control::diff(config, leaf).await,
+            "set" => commands::control::set(config, leaf).await,
+            "enable" => commands::control::enable(config, leaf).await,
+            "disable" => commands::control::disable(config, leaf).await,
+            "grant" => commands::control::grant(config, leaf).await,
+            "revoke" => commands::control::revoke(config, leaf).await,
+            "rollback" => commands::control::rollback(config, leaf).await,
+            "run" => commands::control::run(config, leaf).await,
+            "reset" => commands::control::reset(config, leaf).await,
+            "remove" => commands::control::remove(config, leaf).await,
+            _ => anyhow::bail!("the command `{}` is not wired", path.join(" ")),
+        },
         ["state"] => commands::state::run(config).await,
         ["demo"] => demo::run(config).await,
         _ => anyhow::bail!("the command `{}` is not wired", path.join(" ")),
@@ -109,6 +140,17 @@ fn part_of_demo(path: &[&str]) -> Option<demo::Role> {
         ["demo-verdict"] => Some(demo::Role::Verdict),
         _ => None,
     }
+}
+
+/// An argument that the command demands.
+fn text<'a>(leaf: &'a ArgMatches, id: &str) -> &'a str {
+    leaf.get_one::<String>(id).map_or("", String::as_str)
+}
+
+/// The file that the command demands.
+fn path_of(leaf: &ArgMatches) -> &Path {
+    leaf.get_one::<PathBuf>("file")
+        .map_or(Path::new(""), PathBuf::as_path)
 }
 
 /// The command that was given, and its own arguments.

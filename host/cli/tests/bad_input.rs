@@ -90,6 +90,15 @@ fn a_read_only_database() {
     let mut permissions = std::fs::metadata(cluster.database()).unwrap().permissions();
     permissions.set_readonly(true);
     std::fs::set_permissions(cluster.database(), permissions).unwrap();
+    // Root may write it all the same, and `check` says what this user may.
+    let mut append = std::fs::OpenOptions::new();
+    if append.append(true).open(cluster.database()).is_ok() {
+        cluster
+            .run(&["check"])
+            .exits(0)
+            .says(&["this user may write"]);
+        return;
+    }
     cluster
         .run(&["check"])
         .exits(3)

@@ -26,7 +26,9 @@ pub mod wit {
         Counts, KvEntry, Mark, Node, Object, ObjectKind, Reservation, Stream, StreamCursor,
         StreamObject,
     };
-    pub use super::generated::aedile::maintenance::storage::{DeleteOutcome, Refusal, Stored};
+    pub use super::generated::aedile::maintenance::storage::{
+        DeleteOutcome, Refusal, Stored, Sweep,
+    };
     pub use super::generated::aedile::maintenance::types::{Answer, HostError, Operation};
     pub use super::generated::exports::aedile::maintenance::maintenance::{Failure, Report, Retry};
 }

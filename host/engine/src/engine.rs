@@ -51,7 +51,7 @@ impl Engine {
     pub fn new(options: EngineOptions, clock: SharedClock) -> Result<Self, EngineError> {
         options.validate()?;
         let setup = |error: wasmtime::Error| EngineError::Setup(line(&format!("{error:#}")));
-        let wasm = wasmtime::Engine::new(&config()).map_err(setup)?;
+        let wasm = wasmtime::Engine::new(&config(options.count_fuel)).map_err(setup)?;
         let mut linker = Linker::new(&wasm);
         World::add_to_linker::<_, HasSelf<Context>>(&mut linker, |context| context)
             .map_err(setup)?;
@@ -139,10 +139,11 @@ fn build(
     Ok((examined.inspection, pre))
 }
 
-fn config() -> wasmtime::Config {
+fn config(count_fuel: bool) -> wasmtime::Config {
     let mut config = wasmtime::Config::new();
     config
         .epoch_interruption(true)
+        .consume_fuel(count_fuel)
         // The same module gives the same results on every machine.
         .cranelift_nan_canonicalization(true)
         .relaxed_simd_deterministic(true)

@@ -57,14 +57,25 @@ pub(crate) const INTERFACES: [(&str, &[&str]); 6] = [
             "transfer-stream",
         ],
     ),
-    ("storage", &["delete", "list", "head", "read"]),
+    (
+        "storage",
+        &[
+            "delete",
+            "list",
+            "head",
+            "read",
+            "find-orphans",
+            "delete-orphan",
+        ],
+    ),
 ];
 
-const DESTRUCTIVE: [&str; 4] = [
-    "trim-stream",
-    "delete-stream",
-    "compact-away",
-    "transfer-stream",
+const DESTRUCTIVE: [(&str, &str); 5] = [
+    ("commands", "trim-stream"),
+    ("commands", "delete-stream"),
+    ("commands", "compact-away"),
+    ("commands", "transfer-stream"),
+    ("storage", "delete-orphan"),
 ];
 
 /// A part of the host that a plugin may import: the whole of `state` or of
@@ -132,10 +143,14 @@ impl Grant {
         }
     }
 
-    /// Whether it can take live data out of the catalog or move it: an operator
-    /// should give it knowingly.
+    /// Whether it can take live data out of the catalog, move it, or delete bytes
+    /// that no mark names: an operator should give it knowingly.
     pub fn destructive(&self) -> bool {
-        matches!(self, Self::Commands(function) if DESTRUCTIVE.contains(function))
+        match self {
+            Self::State | Self::Metrics => false,
+            Self::Commands(function) => DESTRUCTIVE.contains(&("commands", function)),
+            Self::Storage(function) => DESTRUCTIVE.contains(&("storage", function)),
+        }
     }
 }
 
@@ -235,7 +250,7 @@ mod tests {
     #[test]
     fn every_grant_reads_back_from_its_text() {
         let all: Vec<Grant> = Grant::all().collect();
-        assert_eq!(all.len(), 2 + 9 + 4);
+        assert_eq!(all.len(), 2 + 9 + 6);
         for grant in all {
             assert_eq!(grant.to_string().parse(), Ok(grant));
         }
@@ -263,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn destructive_grants_are_those_that_unindex_or_move_live_data() {
+    fn destructive_grants_are_those_that_unindex_or_move_live_data_or_delete_without_a_mark() {
         let destructive: Vec<String> = Grant::all()
             .filter(Grant::destructive)
             .map(|grant| grant.to_string())
@@ -274,7 +289,8 @@ mod tests {
                 "commands.trim-stream",
                 "commands.delete-stream",
                 "commands.compact-away",
-                "commands.transfer-stream"
+                "commands.transfer-stream",
+                "storage.delete-orphan"
             ]
         );
     }

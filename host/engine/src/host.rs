@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::wit::{
     Answer, Compaction, Counts, DeleteOutcome, HostError, KvEntry, Level, Mark, Node, Object, Put,
-    Reservation, Stored, Stream, StreamAt, StreamCursor, StreamObject, Transfer, Trim,
+    Reservation, Stored, Stream, StreamAt, StreamCursor, StreamObject, Sweep, Transfer, Trim,
 };
 
 /// Why a host call ends the tick instead of answering the plugin.
@@ -122,4 +122,8 @@ pub trait Host: Any + Send {
     async fn head(&mut self, id: u64) -> Call<Option<Stored>>;
     /// `storage.read`.
     async fn read(&mut self, id: u64, offset: u64, length: u32) -> Call<Option<Vec<u8>>>;
+    /// `storage.find-orphans`.
+    async fn find_orphans(&mut self) -> Call<Sweep>;
+    /// `storage.delete-orphan`.
+    async fn delete_orphan(&mut self, ids: Vec<u64>) -> Call<Vec<DeleteOutcome>>;
 }

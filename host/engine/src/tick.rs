@@ -136,6 +136,9 @@ pub struct Usage {
     pub wall: Duration,
     /// Largest sum of linear memories, in bytes.
     pub peak_memory: usize,
+    /// Instructions, as [`EngineOptions::count_fuel`](crate::EngineOptions::count_fuel)
+    /// counts them; 0 where they are not counted.
+    pub fuel: u64,
     /// Log lines passed on.
     pub log_lines: u64,
     /// Log lines dropped past [`Limits::log_bytes`](crate::Limits::log_bytes).

@@ -71,7 +71,7 @@ impl Keeper {
                 LeaseName::Shared => NATIVE_TTL,
                 LeaseName::Named(_) => Duration::ZERO,
             },
-            seed: u64::from_le_bytes(seed),
+            seed: Some(u64::from_le_bytes(seed)),
         };
         let board = Arc::new(Board::new(clock.clone(), options.name, holder));
         let (commands, received) = mpsc::unbounded_channel();

@@ -18,7 +18,7 @@ pub struct Term {
 }
 
 /// The lease's row as it was last seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Seen {
     /// The holder's name; empty if there never was one.
     pub holder: String,

@@ -8,6 +8,7 @@
 use aedile_state::{Command, State, codec};
 
 use crate::pending::{Delivery, Pending};
+use crate::selfcheck::{self, Compared, KEPT, Recent};
 use crate::store::{Fetch, Row, Store};
 use crate::view::{Answer, LogHealth, View};
 use crate::{LogError, LogOptions};
@@ -23,6 +24,10 @@ pub(crate) struct Applier {
     last: Option<Vec<u8>>,
     /// The newest snapshot that was ever seen; 0 if none was.
     seen: u64,
+    /// The newest snapshot that was installed, or given to be compared.
+    compared: u64,
+    /// The views of the last rows.
+    recent: Recent,
 }
 
 /// What a fetch means for the applier.
@@ -42,6 +47,23 @@ impl Applier {
     /// Index of the newest snapshot that was seen; 0 if none was.
     pub(crate) fn snapshot(&self) -> u64 {
         self.seen
+    }
+
+    /// The view that a snapshot is to be compared with that has shown up since
+    /// this was last asked.
+    pub(crate) fn take_due(&mut self) -> Option<View> {
+        if self.seen <= self.compared || self.seen > self.view.index {
+            return None;
+        }
+        self.compared = self.seen;
+        let view = self.recent.at(self.seen).cloned();
+        if view.is_none() {
+            tracing::debug!(
+                index = self.seen,
+                "this snapshot was passed too long ago to be compared"
+            );
+        }
+        view
     }
 
     /// Judge a fetch that began at the last applied row.
@@ -127,22 +149,30 @@ impl Applier {
         Ok(count)
     }
 
-    /// Install the stored snapshot if it covers `least` or more.
-    async fn install(&mut self, store: &dyn Store, least: u64) -> Result<bool, LogError> {
+    /// Install the stored snapshot if it covers `least` or more, and if it can
+    /// have come from what was applied here.
+    async fn install(&mut self, store: &dyn Store, least: u64) -> Result<Install, LogError> {
         let Some((index, payload)) = store.snapshot().await? else {
-            return Ok(false);
+            return Ok(Install::None);
         };
         if index < least {
-            return Ok(false);
+            return Ok(Install::None);
         }
-        let state = tokio::task::spawn_blocking(move || State::decode_snapshot(&payload))
+        let before = self.view.clone();
+        let judged = tokio::task::spawn_blocking(move || judge_snapshot(&before, index, &payload));
+        let state = match judged
             .await
-            .map_err(|error| LogError::Stopped(format!("decoding a snapshot: {error}")))?
-            .map_err(|source| LogError::Snapshot { index, source })?;
+            .map_err(|error| LogError::Stopped(format!("reading a snapshot: {error}")))??
+        {
+            Ok(state) => state,
+            Err(section) => return Ok(Install::Contradicts(index, section)),
+        };
         self.view = View { index, state };
         self.last = None;
         self.seen = index;
-        Ok(true)
+        self.compared = index;
+        self.recent = Recent::default();
+        Ok(Install::Done)
     }
 
     /// Read everything that is there now.
@@ -151,7 +181,8 @@ impl Applier {
         store: &dyn Store,
         options: &LogOptions,
     ) -> Result<(), LogError> {
-        self.install(store, 1).await?;
+        let installed = self.install(store, 1).await?;
+        debug_assert!(!matches!(installed, Install::Contradicts(..)));
         let pending = Pending::default();
         loop {
             match self.step(store, options, &pending).await? {
@@ -162,6 +193,12 @@ impl Applier {
                 Progress::Rows(Rows { all: true, .. }) => return Ok(()),
                 Progress::Rows(_) | Progress::Installed => {}
                 Progress::Final(health) => return Err(LogError::Stopped(health.to_string())),
+                Progress::Contradicts(index, section) => {
+                    return Err(LogError::Stopped(format!(
+                        "the snapshot at index {index} contradicts the rows before it in its \
+                         section {section:?}"
+                    )));
+                }
             }
         }
     }
@@ -175,6 +212,31 @@ impl Applier {
     ) -> Result<Progress, LogError> {
         let fetch = store.fetch(self.view.index, options.fetch).await?;
         let all = fetch.rows.len() < options.fetch as usize;
+        self.take(store, fetch, all, pending).await
+    }
+
+    /// What an append of ours brought, if it begins where this ends: the same as a
+    /// look, and judged like one.
+    pub(crate) async fn own(
+        &mut self,
+        store: &dyn Store,
+        pending: &Pending,
+    ) -> Option<Result<Progress, LogError>> {
+        let fetch = pending.look(self.view.index)?;
+        // A look since then has seen a newer snapshot: this is of before.
+        if fetch.snapshot.unwrap_or(0) < self.seen {
+            return None;
+        }
+        Some(self.take(store, fetch, false, pending).await)
+    }
+
+    async fn take(
+        &mut self,
+        store: &dyn Store,
+        fetch: Fetch,
+        all: bool,
+        pending: &Pending,
+    ) -> Result<Progress, LogError> {
         match self.judge(fetch) {
             Step::Apply(rows) => {
                 let mut done = Rows {
@@ -182,9 +244,15 @@ impl Applier {
                     ..Rows::default()
                 };
                 let mut since = 0;
+                let count = rows.len();
                 for (index, payload) in rows {
                     match self.apply(index, payload, pending, &mut done.delivery) {
-                        Ok(commands) => since += commands,
+                        Ok(commands) => {
+                            since += commands;
+                            if count - done.count <= KEPT {
+                                self.recent.push(&self.view, commands);
+                            }
+                        }
                         Err(error) => {
                             done.corrupt = Some(error);
                             break;
@@ -199,7 +267,13 @@ impl Applier {
                 Ok(Progress::Rows(done))
             }
             Step::Reinstall => {
-                self.install(store, self.view.index).await?;
+                // None, if it has gone since: the next look tells.
+                match self.install(store, self.view.index).await? {
+                    Install::Done | Install::None => {}
+                    Install::Contradicts(index, section) => {
+                        return Ok(Progress::Contradicts(index, section));
+                    }
+                }
                 pending.covered(self.view.index);
                 Ok(Progress::Installed)
             }
@@ -210,14 +284,48 @@ impl Applier {
             // A snapshot may have come between the two looks.
             Step::Gap(found) => {
                 let expected = self.view.index + 1;
-                if !self.install(store, expected).await? {
-                    return Err(LogError::Gap { expected, found });
+                match self.install(store, expected).await? {
+                    Install::Done => {}
+                    Install::None => return Err(LogError::Gap { expected, found }),
+                    Install::Contradicts(index, section) => {
+                        return Ok(Progress::Contradicts(index, section));
+                    }
                 }
                 pending.covered(self.view.index);
                 Ok(Progress::Installed)
             }
         }
     }
+}
+
+/// What became of a snapshot that was to be installed.
+#[derive(Debug, PartialEq, Eq)]
+enum Install {
+    /// It was.
+    Done,
+    /// There is none that covers enough.
+    None,
+    /// It cannot have come from what was applied here: index and section.
+    Contradicts(u64, &'static str),
+}
+
+/// Decode a snapshot; the section in which it contradicts the view, if it does.
+fn judge_snapshot(
+    view: &View,
+    index: u64,
+    payload: &[u8],
+) -> Result<Result<State, &'static str>, LogError> {
+    if index == view.index
+        && let Compared::Differs(section) = selfcheck::compare(&view.state, index, payload)?
+    {
+        return Ok(Err(section));
+    }
+    let state =
+        State::decode_snapshot(payload).map_err(|source| LogError::Snapshot { index, source })?;
+    Ok(match view.state.first_contradiction(&state) {
+        Some(section) => Err(section),
+        None => Ok(state),
+    })
 }
 
 /// Rows that were applied.
@@ -240,6 +348,9 @@ pub(crate) enum Progress {
     Installed,
     /// Nothing will ever be applied again.
     Final(LogHealth),
+    /// The snapshot of this index cannot have come from what was applied here;
+    /// the first section that shows it.
+    Contradicts(u64, &'static str),
 }
 
 #[cfg(test)]
@@ -256,6 +367,7 @@ mod tests {
             },
             last: last.map(<[u8]>::to_vec),
             seen,
+            ..Applier::default()
         }
     }
 

@@ -107,6 +107,9 @@ pub enum LogError {
     /// The client has stopped for good; its health says why.
     #[error("the log client has stopped: {0}")]
     Stopped(String),
+    /// This node has diverged from the cluster and waits for the operator.
+    #[error("{0}")]
+    Diverged(String),
     /// The client was closed.
     #[error("the log client is closed")]
     Closed,
@@ -169,6 +172,7 @@ impl LogError {
             | Self::Row { .. }
             | Self::Snapshot { .. }
             | Self::Index { .. }
+            | Self::Diverged(_)
             | Self::Gap { .. } => LogErrorKind::Content,
             Self::Stopped(_) | Self::Closed => LogErrorKind::Ended,
         }

@@ -20,14 +20,20 @@
 //! 4. **One applier, nothing skipped.** A row that cannot be decoded stops the
 //!    client and is named; so does a log that went back.
 //! 5. **An idle client writes nothing.**
+//! 6. **Others' snapshots are this node's state.** Each that covers an index that
+//!    this node passes is compared with it, byte for byte; a difference stops the
+//!    client, also after a restart, until the operator clears it.
+//! 7. **A fenced command lands only while its term stands** ([`Fence`]).
 //!
 //! The contract suites in `tests/contract` try to break each on every database.
 //!
 //! Read in this order: [`View`] and [`Answer`] (`view`), the statements
-//! (`store/sqlite`, `store/postgres`), `applier`, `tailer`, `pending`, `proposer`, `log`.
+//! (`store/sqlite`, `store/postgres`), `applier`, `selfcheck`, `tailer`, `pending`,
+//! `proposer`, `log`.
 
 mod applier;
 mod error;
+mod fence;
 mod log;
 #[cfg(test)]
 mod lossy_tests;
@@ -37,6 +43,7 @@ mod proposer;
 mod reader;
 mod records;
 mod schema;
+mod selfcheck;
 mod snapshots;
 mod store;
 mod tailer;
@@ -44,10 +51,11 @@ mod url;
 mod view;
 
 pub use error::{LogError, LogErrorKind};
+pub use fence::Fence;
 pub use log::Log;
 pub use options::LogOptions;
-pub use reader::{Reader, check_writable};
-pub use records::{LeaseRecord, NodeRecord, RUNS_KEPT, Records, RunRecord};
+pub use reader::{Reader, check_writable, clear_divergence};
+pub use records::{DivergenceRecord, LeaseRecord, NodeRecord, RUNS_KEPT, Records, RunRecord};
 pub use schema::TableState;
 pub use url::{Backend, MetaUrl};
 pub use view::{Answer, LogHealth, View};

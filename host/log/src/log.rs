@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use aedile_clock::{SharedClock, UnixMillis};
 use aedile_state::Command;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Mutex, Notify, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -14,18 +16,15 @@ use crate::applier::Applier;
 use crate::pending::{Pending, Waiter};
 use crate::proposer::{Proposal, Proposer};
 use crate::records::Records;
+use crate::selfcheck::SelfCheck;
 use crate::snapshots::Snapshots;
 use crate::store::{self, Access, Store};
-use crate::tailer::{Passes, Tailer};
+use crate::tailer::{Passes, Tailer, diverged};
 use crate::view::{Answer, LogHealth, View};
-use crate::{LogError, LogOptions, MetaUrl, schema};
+use crate::{Fence, LogError, LogOptions, MetaUrl, schema};
 
 /// Most commands in one call of [`Log::propose`].
 const PROPOSE_MAX: usize = 100_000;
-
-/// How long the answer to a row that stands is waited for, beyond the time that
-/// appending may take.
-const ANSWER: Duration = Duration::from_secs(10);
 
 /// A client of the metadata log. Clones share one client.
 #[derive(Clone)]
@@ -55,7 +54,7 @@ impl Drop for Inner {
 
 impl Log {
     /// Connect, make sure that the tables are there, and read everything that
-    /// the log holds now.
+    /// the log holds now. A node that had diverged begins as one that has.
     ///
     /// # Errors
     /// [`LogError::Unreachable`], [`LogError::ReadOnly`],
@@ -95,14 +94,20 @@ impl Log {
             applier.load(store.as_ref(), &options).await?;
         }
         let tip = store.tip().await?;
+        let noted = store.divergences().await?;
+        let noted = noted.into_iter().find(|noted| noted.node == options.node);
 
         let (view_sender, views) = watch::channel(Arc::new(applier.view.clone()));
-        let (health_sender, health) = watch::channel(LogHealth::Healthy);
+        let (health_sender, health) =
+            watch::channel(noted.as_ref().map_or(LogHealth::Healthy, diverged));
+        let own = Arc::new(AtomicU64::new(0));
+        let reloads = Arc::new(AtomicU64::new(0));
         let (queue, queued) = mpsc::channel(options.queue.max(1));
         let cancel = CancellationToken::new();
         let nudge = Arc::new(Notify::new());
         let passes = Arc::new(Passes::default());
         let pending = Arc::new(Pending::default());
+        pending.answered(applier.view.index);
         let proposer = Proposer {
             store: store.clone(),
             options: options.clone(),
@@ -113,6 +118,8 @@ impl Log {
             health: health.clone(),
             cancel: cancel.clone(),
             last: tip.last(),
+            reloads: reloads.clone(),
+            reloads_seen: 0,
         };
         let tailer = Tailer {
             snapshots: Snapshots::start(
@@ -120,7 +127,9 @@ impl Log {
                 &options,
                 clock.clone(),
                 tip.snapshot.unwrap_or(0),
+                own.clone(),
             ),
+            check: SelfCheck::start(store.clone(), clock.clone(), own),
             store: store.clone(),
             options: options.clone(),
             clock: clock.clone(),
@@ -129,11 +138,12 @@ impl Log {
             views: view_sender,
             health: health_sender,
             passes: passes.clone(),
+            reloads,
             cancel: cancel.clone(),
         };
         let tasks = vec![
             tokio::spawn(proposer.run(queued)),
-            tokio::spawn(tailer.run(applier)),
+            tokio::spawn(tailer.run(applier, noted)),
         ];
         Ok(Self {
             inner: Arc::new(Inner {
@@ -175,9 +185,32 @@ impl Log {
     ///
     /// # Errors
     /// [`LogError::NotAppended`] if none of them stands in the log;
-    /// [`LogError::Stopped`] and [`LogError::Closed`] if the client ended first,
-    /// and then they may.
-    pub async fn propose(&self, mut commands: Vec<Command>) -> Result<Vec<Answer>, LogError> {
+    /// [`LogError::Stopped`], [`LogError::Diverged`] and [`LogError::Closed`] if
+    /// the client ended first, and then they may.
+    pub async fn propose(&self, commands: Vec<Command>) -> Result<Vec<Answer>, LogError> {
+        self.propose_with(commands, None).await
+    }
+
+    /// The same, under a fence: the commands land only while its term stands, and
+    /// never in one row with others'. Once it is over they are answered
+    /// [`Answer::FencedOut`], and none of them stands in the log.
+    ///
+    /// # Errors
+    /// As [`Log::propose`].
+    pub async fn propose_fenced(
+        &self,
+        commands: Vec<Command>,
+        fence: &Fence,
+    ) -> Result<Vec<Answer>, LogError> {
+        self.propose_with(commands, Some(Arc::new(fence.clone())))
+            .await
+    }
+
+    async fn propose_with(
+        &self,
+        mut commands: Vec<Command>,
+        fence: Option<Arc<Fence>>,
+    ) -> Result<Vec<Answer>, LogError> {
         if commands.len() > PROPOSE_MAX {
             return Err(LogError::TooMany {
                 count: commands.len(),
@@ -200,6 +233,7 @@ impl Log {
                 commands,
                 waiter,
                 until,
+                fence: fence.clone(),
             };
             if self.queue(proposal).await.is_err() {
                 return Err(self.ended());
@@ -208,23 +242,11 @@ impl Log {
         }
         let mut answers = Vec::with_capacity(count);
         for (count, reply) in replies {
-            // The proposer gives up by itself; this bounds an answer that the
-            // tailer cannot fetch.
-            let bound = self.inner.options.propose_timeout * 2 + ANSWER;
-            let mut health = self.inner.health.clone();
-            let answer = async {
-                tokio::select! {
-                    biased;
-                    answer = reply => answer.ok(),
-                    _ = health.wait_for(LogHealth::is_final) => None,
-                }
-            };
-            match self.inner.clock.timeout(bound, answer).await {
-                Ok(Some(more)) => answers.extend(more?),
-                Ok(None) if self.has_ended() => return Err(self.ended()),
-                Ok(None) | Err(_) => {
-                    answers.extend(std::iter::repeat_n(Answer::Unknown, count));
-                }
+            // Whoever has the other end lets go of it when nobody will answer.
+            match reply.await {
+                Ok(more) => answers.extend(more?),
+                Err(_) if self.has_ended() => return Err(self.ended()),
+                Err(_) => answers.extend(std::iter::repeat_n(Answer::Unknown, count)),
             }
         }
         Ok(answers)
@@ -234,6 +256,11 @@ impl Log {
         if self.has_ended() {
             return Err(());
         }
+        let proposal = match self.inner.queue.try_send(proposal) {
+            Ok(()) => return Ok(()),
+            Err(TrySendError::Closed(_)) => return Err(()),
+            Err(TrySendError::Full(proposal)) => proposal,
+        };
         tokio::select! {
             () = self.inner.cancel.cancelled() => Err(()),
             sent = self.inner.queue.send(proposal) => sent.map_err(|_| ()),
@@ -241,15 +268,14 @@ impl Log {
     }
 
     fn has_ended(&self) -> bool {
-        self.inner.cancel.is_cancelled() || self.inner.health.borrow().is_final()
+        self.inner.cancel.is_cancelled() || self.inner.health.borrow().has_stopped()
     }
 
     fn ended(&self) -> LogError {
-        let health = self.inner.health.borrow();
-        if health.is_final() {
-            LogError::Stopped(health.to_string())
-        } else {
-            LogError::Closed
+        match &*self.inner.health.borrow() {
+            health @ LogHealth::Diverged { .. } => LogError::Diverged(health.to_string()),
+            health if health.is_final() => LogError::Stopped(health.to_string()),
+            _ => LogError::Closed,
         }
     }
 
@@ -258,7 +284,8 @@ impl Log {
     ///
     /// # Errors
     /// [`LogError::Unreachable`] or [`LogError::Timeout`] if it does not get
-    /// there in time; [`LogError::Stopped`] also where the log went back.
+    /// there in time; [`LogError::Stopped`] also where the log went back;
+    /// [`LogError::Diverged`].
     pub async fn catch_up(&self, limit: Duration) -> Result<Arc<View>, LogError> {
         if self.has_ended() {
             return Err(self.ended());
@@ -269,7 +296,7 @@ impl Log {
         let caught = async {
             tokio::select! {
                 () = self.inner.passes.wait(number) => Ok(self.view()),
-                _ = health.wait_for(LogHealth::is_final) => Err(self.ended()),
+                _ = health.wait_for(LogHealth::has_stopped) => Err(self.ended()),
                 () = self.inner.cancel.cancelled() => Err(LogError::Closed),
             }
         };

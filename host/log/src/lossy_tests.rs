@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aedile_clock::{SharedClock, SystemClock, UnixMillis};
@@ -12,10 +13,10 @@ use aedile_state::{Command, State, StreamId, Value, codec};
 use async_trait::async_trait;
 use tempfile::TempDir;
 
-use crate::records::{LeaseRecord, NodeRecord, RunRecord};
+use crate::records::{DivergenceRecord, LeaseRecord, NodeRecord, RunRecord};
 use crate::schema::Table;
 use crate::store::{self, Access, Append, AppendError, Fetch, Row, Store, Tip};
-use crate::{Answer, Log, LogError, LogHealth, LogOptions, MetaUrl};
+use crate::{Answer, Fence, Log, LogError, LogHealth, LogOptions, MetaUrl};
 
 /// What becomes of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ struct Lossy {
     inner: Arc<dyn Store>,
     faults: Mutex<Vec<Fault>>,
     fired: Mutex<Vec<Fault>>,
+    /// How often the log was looked at.
+    looks: AtomicUsize,
 }
 
 fn lost() -> AppendError {
@@ -69,29 +72,31 @@ impl Lossy {
 
 #[async_trait]
 impl Store for Lossy {
-    async fn append(&self, first: u64, rows: &[Arc<[u8]>]) -> Result<Append, AppendError> {
+    async fn append(
+        &self,
+        first: u64,
+        rows: &[Arc<[u8]>],
+        fence: Option<&Fence>,
+    ) -> Result<Append, AppendError> {
         let fault = self.faults.lock().unwrap().pop();
         let Some(fault) = fault else {
-            return self.inner.append(first, rows).await;
+            return self.inner.append(first, rows, fence).await;
         };
         match fault {
             Fault::Reply => {
-                self.inner.append(first, rows).await.unwrap();
+                self.inner.append(first, rows, fence).await.unwrap();
             }
             Fault::Request => {}
             Fault::ReplyAndSnapshot => {
-                assert_eq!(
-                    self.inner.append(first, rows).await.unwrap(),
-                    Append::Landed
-                );
+                let sent = self.inner.append(first, rows, fence).await.unwrap();
+                assert!(matches!(sent, Append::Landed(_)), "{sent:?}");
                 self.snapshot_all().await;
             }
             Fault::RequestAndRow => {
                 let other = codec::encode_batch(&[put("/other")]);
-                assert_eq!(
-                    self.inner.append(first, &[other.into()]).await.unwrap(),
-                    Append::Landed
-                );
+                let other = [other.into()];
+                let sent = self.inner.append(first, &other, None).await.unwrap();
+                assert!(matches!(sent, Append::Landed(_)), "{sent:?}");
             }
         }
         self.fired.lock().unwrap().push(fault);
@@ -111,6 +116,7 @@ impl Store for Lossy {
         self.inner.tip().await
     }
     async fn fetch(&self, from: u64, limit: u32) -> Result<Fetch, LogError> {
+        self.looks.fetch_add(1, Ordering::SeqCst);
         self.inner.fetch(from, limit).await
     }
     async fn snapshot(&self) -> Result<Option<Row>, LogError> {
@@ -142,6 +148,15 @@ impl Store for Lossy {
     async fn leases(&self) -> Result<Vec<LeaseRecord>, LogError> {
         self.inner.leases().await
     }
+    async fn note_divergence(&self, record: &DivergenceRecord) -> Result<(), LogError> {
+        self.inner.note_divergence(record).await
+    }
+    async fn divergences(&self) -> Result<Vec<DivergenceRecord>, LogError> {
+        self.inner.divergences().await
+    }
+    async fn clear_divergence(&self, node: &str) -> Result<bool, LogError> {
+        self.inner.clear_divergence(node).await
+    }
     async fn close(&self) {
         self.inner.close().await;
     }
@@ -170,6 +185,7 @@ async fn scene(poll: Duration) -> Scene {
         inner,
         faults: Mutex::default(),
         fired: Mutex::default(),
+        looks: AtomicUsize::default(),
     });
     let log = Log::start(&url, lossy.clone(), options, clock)
         .await
@@ -309,6 +325,7 @@ async fn a_reply_that_stays_lost_ends_as_unknown() {
         inner,
         faults: Mutex::new(vec![Fault::Request; 10_000]),
         fired: Mutex::default(),
+        looks: AtomicUsize::default(),
     });
     let log = Log::start(&url, lossy.clone(), options, clock)
         .await
@@ -324,4 +341,31 @@ async fn a_reply_that_stays_lost_ends_as_unknown() {
     let answers = log.propose(vec![put("/b")]).await.unwrap();
     assert!(matches!(answers[0], Answer::Applied(_)), "{answers:?}");
     log.close().await;
+}
+
+/// An append brings back what a look would; a look is made where it does not.
+#[tokio::test]
+async fn what_was_appended_is_not_read_again() {
+    let scene = scene(NEVER).await;
+    let looks = || scene.lossy.looks.load(Ordering::SeqCst);
+    let before = looks();
+    for number in 0..20 {
+        let both = vec![create_stream(), put("/key")];
+        let answers = scene.log.propose(both).await.unwrap();
+        assert_eq!(stream(&answers[0]), StreamId(number));
+    }
+    assert_eq!(looks(), before);
+    // Whoever asks for a look has one.
+    scene.log.catch_up(NEVER).await.unwrap();
+    assert_eq!(looks(), before + 1);
+    // Another's row lies between: both are read.
+    let next = scene.log.view().index + 1;
+    let other = [codec::encode_batch(&[create_stream()]).into()];
+    let sent = scene.lossy.inner.append(next, &other, None).await.unwrap();
+    assert!(matches!(sent, Append::Landed(_)), "{sent:?}");
+    let answers = scene.log.propose(vec![create_stream()]).await.unwrap();
+    assert_eq!(stream(&answers[0]), StreamId(21));
+    assert!(looks() > before + 1);
+    assert_eq!(scene.streams().await, 22);
+    scene.log.clone().close().await;
 }

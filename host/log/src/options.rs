@@ -5,6 +5,9 @@ use std::time::Duration;
 /// Options of a [`Log`](crate::Log).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogOptions {
+    /// Name of this node, under which a divergence is remembered in the
+    /// database. Default `aedile`.
+    pub node: String,
     /// Shortest time between two looks at the log, while rows arrive.
     /// Default 10 ms, as PicoMQ polls.
     pub poll_min: Duration,
@@ -39,6 +42,7 @@ pub struct LogOptions {
 impl Default for LogOptions {
     fn default() -> Self {
         Self {
+            node: "aedile".to_owned(),
             poll_min: Duration::from_millis(10),
             poll_max: Duration::from_millis(500),
             batch_max: 255,

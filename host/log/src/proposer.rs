@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aedile_clock::{BootInstant, SharedClock};
@@ -11,9 +12,9 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::pending::{Pending, Waiter, answer_unknown};
-use crate::store::{Append, AppendError, Store};
+use crate::store::{Append, AppendError, Around, Store};
 use crate::view::{LogHealth, View};
-use crate::{LogError, LogErrorKind, LogOptions};
+use crate::{Fence, LogError, LogErrorKind, LogOptions};
 
 /// Keys of this prefix are never written: removing one changes nothing. A row
 /// carries such a removal so that its bytes are like no other's.
@@ -28,6 +29,13 @@ const BACKOFF_MIN: Duration = Duration::from_millis(5);
 /// Longest wait after a conflict or a failure.
 const BACKOFF_MAX: Duration = Duration::from_secs(1);
 
+/// How long the answer to a row that stands is waited for, beyond the time that
+/// appending may take.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// Longest wait for the answers to the last rows before the next are packed.
+const GATHER: Duration = Duration::from_millis(2);
+
 /// Commands that belong into one row, and who waits for them.
 #[derive(Debug)]
 pub(crate) struct Proposal {
@@ -35,12 +43,22 @@ pub(crate) struct Proposal {
     pub(crate) waiter: Waiter,
     /// When it is given up if it could not be sent.
     pub(crate) until: BootInstant,
+    /// The term that must stand for it to land.
+    pub(crate) fence: Option<Arc<Fence>>,
 }
 
 /// A row that is built and not yet known to stand in the log.
 struct Draft {
     payload: Arc<[u8]>,
     waiters: Vec<Waiter>,
+}
+
+/// Rows that go out in one transaction.
+struct Batch {
+    drafts: VecDeque<Draft>,
+    until: BootInstant,
+    /// Of all of them: what is not fenced must not be lost with what is.
+    fence: Option<Arc<Fence>>,
 }
 
 /// The task that appends.
@@ -55,16 +73,21 @@ pub(crate) struct Proposer {
     pub(crate) cancel: CancellationToken,
     /// The last index that is known to be taken.
     pub(crate) last: u64,
+    /// How often the log was read anew; what is known of it is void then.
+    pub(crate) reloads: Arc<AtomicU64>,
+    pub(crate) reloads_seen: u64,
 }
 
 /// What became of one round of sending.
 enum Sent {
-    /// They stand from here on.
-    Landed,
+    /// They stand from here on; what is around them, unless the reply was lost.
+    Landed(Option<Around>),
     /// They do not; the index is somebody else's.
     Conflict,
     /// A snapshot covers the index: it cannot be told.
     Covered,
+    /// They do not: the term of their fence is over.
+    FencedOut(String),
     /// The database refused them.
     Refused(LogError),
     /// The client is to stop, or gave up asking.
@@ -96,21 +119,45 @@ impl Proposer {
                     .not_appended("no place was free in time before it");
                 continue;
             }
-            let (drafts, until) = self.pack(first, &mut queue, &mut spare);
-            self.send(drafts, until).await;
+            self.gather(&queue).await;
+            let batch = self.pack(first, &mut queue, &mut spare);
+            self.send(batch).await;
         }
         // Dropping the queue ends whoever waits.
     }
 
-    /// Build up to `rows_max` rows of what is queued, without waiting.
+    /// Callers that were answered together are about to propose again: let them, or
+    /// the first of them costs a commit of its own while all others wait. So the
+    /// last rows are answered first, and then whoever is on the way arrives.
+    async fn gather(&self, queue: &mpsc::Receiver<Proposal>) {
+        let answered = self.pending.until_answered(self.last);
+        tokio::select! {
+            biased;
+            () = answered => {}
+            () = self.cancel.cancelled() => return,
+            // Never long: an append need not wait for a reader.
+            () = self.clock.sleep(GATHER) => {}
+        }
+        let (mut before, mut calm) = (queue.len(), 0);
+        while calm < 2 && before < self.options.batch_max {
+            tokio::task::yield_now().await;
+            let now = queue.len();
+            calm = if now == before { calm + 1 } else { 0 };
+            before = now;
+        }
+    }
+
+    /// Build up to `rows_max` rows of what is queued, without waiting. What has
+    /// another fence waits for the next transaction.
     fn pack(
         &self,
         first: Proposal,
         queue: &mut mpsc::Receiver<Proposal>,
         spare: &mut Option<Proposal>,
-    ) -> (VecDeque<Draft>, BootInstant) {
+    ) -> Batch {
         let mut drafts = VecDeque::new();
         let mut until = first.until;
+        let fence = first.fence.clone();
         let mut next = Some(first);
         while let Some(proposal) = next.take() {
             let mut commands = proposal.commands;
@@ -122,6 +169,7 @@ impl Proposer {
                 let grown = bytes + size(&more.commands);
                 if commands.len() + more.commands.len() > self.options.batch_max
                     || grown > ROW_BYTES
+                    || more.fence != fence
                 {
                     next = Some(more);
                     break;
@@ -136,30 +184,50 @@ impl Proposer {
                 payload: codec::encode_batch(&commands).into(),
                 waiters,
             });
-            if drafts.len() >= self.options.rows_max.max(1) {
+            let other = next.as_ref().is_some_and(|next| next.fence != fence);
+            if other || drafts.len() >= self.options.rows_max.max(1) {
                 *spare = next.take();
             }
         }
-        (drafts, until)
+        Batch {
+            drafts,
+            until,
+            fence,
+        }
     }
 
     /// Send rows until they stand somewhere or it cannot be told.
-    async fn send(&mut self, mut drafts: VecDeque<Draft>, deadline: BootInstant) {
+    async fn send(&mut self, batch: Batch) {
+        let Batch {
+            mut drafts,
+            until: deadline,
+            fence,
+        } = batch;
+        let fence = fence.as_deref();
         let mut backoff = BACKOFF_MIN;
         while !drafts.is_empty() {
-            if self.health.borrow().is_final() {
+            if self.health.borrow().has_stopped() {
                 return;
+            }
+            let reloads = self.reloads.load(Ordering::SeqCst);
+            if reloads != self.reloads_seen {
+                self.reloads_seen = reloads;
+                self.last = 0;
             }
             let seen = self.views.borrow().index;
             self.last = self.last.max(seen);
             let first = self.last + 1;
             let rows: Vec<Arc<[u8]>> = drafts.iter().map(|draft| draft.payload.clone()).collect();
+            // The proposer gives up by itself; this bounds an answer that the tailer
+            // cannot fetch.
+            let until = self.clock.boot() + self.options.propose_timeout + ANSWER;
             for (draft, index) in drafts.drain(..).zip(first..) {
-                self.pending.register(index, draft.payload, draft.waiters);
+                let Draft { payload, waiters } = draft;
+                self.pending.register(index, payload, waiters, until);
             }
-            match self.settle(first, &rows, deadline).await {
-                Sent::Landed => {
-                    self.pending.landed(first, rows.len());
+            match self.settle(first, &rows, fence, deadline).await {
+                Sent::Landed(around) => {
+                    self.pending.landed(first, rows.len(), around);
                     self.last = first + rows.len() as u64 - 1;
                     self.nudge.notify_one();
                     return;
@@ -188,6 +256,14 @@ impl Proposer {
                     self.nudge.notify_one();
                     return;
                 }
+                Sent::FencedOut(reason) => {
+                    tracing::warn!(%reason, "an append was fenced out");
+                    let withdrawn = self.pending.withdraw(first, rows.len());
+                    for waiter in withdrawn.into_iter().flatten().flatten() {
+                        waiter.fenced_out(&reason);
+                    }
+                    return;
+                }
                 Sent::Refused(error) => {
                     tracing::warn!(%error, "an append was refused");
                     self.restore(first, rows, &mut drafts);
@@ -213,12 +289,30 @@ impl Proposer {
 
     /// Send rows to one place until it is known what stands there. After a lost
     /// reply the same bytes go to the same place again, until it is taken.
-    async fn settle(&self, first: u64, rows: &[Arc<[u8]>], deadline: BootInstant) -> Sent {
+    async fn settle(
+        &self,
+        first: u64,
+        rows: &[Arc<[u8]>],
+        fence: Option<&Fence>,
+        deadline: BootInstant,
+    ) -> Sent {
         let mut backoff = BACKOFF_MIN;
         let mut lost = false;
         loop {
-            match self.store.append(first, rows).await {
-                Ok(Append::Landed) => return Sent::Landed,
+            match self.store.append(first, rows, fence).await {
+                Ok(Append::Landed(around)) => return Sent::Landed(Some(around)),
+                Ok(Append::FencedOut(says)) => {
+                    let out = Sent::FencedOut(fence.map_or(says.clone(), |own| own.out(&says)));
+                    if !lost {
+                        return out;
+                    }
+                    // What was sent before may stand there since a better time.
+                    match self.compare(first, rows).await {
+                        Some(Sent::Conflict) => return out,
+                        Some(sent) => return sent,
+                        None => {}
+                    }
+                }
                 Ok(Append::Conflict) if !lost => return Sent::Conflict,
                 Ok(Append::Conflict) => {
                     if let Some(sent) = self.compare(first, rows).await {
@@ -231,7 +325,7 @@ impl Proposer {
                     tracing::warn!(%error, index = first, "the reply to an append was lost");
                 }
             }
-            if self.over(deadline) {
+            if self.over(deadline) || self.health.borrow().has_stopped() {
                 return Sent::GaveUp;
             }
             backoff = self.pause(backoff, deadline).await;
@@ -245,7 +339,7 @@ impl Proposer {
         match fetch.rows.first() {
             // All of them or none: the first tells of the rest.
             Some((index, payload)) if *index == first => Some(if payload[..] == ours[..] {
-                Sent::Landed
+                Sent::Landed(None)
             } else if fetch.snapshot.is_some_and(|snapshot| snapshot >= first) {
                 // Another's row below the snapshot proves nothing.
                 Sent::Covered

@@ -1,13 +1,14 @@
 //! A look at a metadata database that writes nothing.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use aedile_clock::{SharedClock, UnixMillis};
 use tokio::sync::Mutex;
 
 use crate::applier::Applier;
-use crate::records::{LeaseRecord, NodeRecord, RunRecord};
+use crate::records::{DivergenceRecord, LeaseRecord, NodeRecord, RunRecord};
 use crate::schema::{self, TableState};
 use crate::store::{self, Access, Store};
 use crate::view::View;
@@ -140,6 +141,19 @@ impl Reader {
         }
     }
 
+    /// The nodes that have diverged; none where the table is missing.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn divergences(&self) -> Result<Vec<DivergenceRecord>, LogError> {
+        if self.present("aedile_divergence").await? {
+            self.ask(|store| async move { store.divergences().await })
+                .await
+        } else {
+            Ok(Vec::new())
+        }
+    }
+
     async fn present(&self, name: &str) -> Result<bool, LogError> {
         Ok(self
             .tables()
@@ -169,21 +183,56 @@ impl fmt::Debug for Reader {
 /// [`LogError::ReadOnly`] with the reason; those of the database.
 pub async fn check_writable(url: &MetaUrl, clock: &SharedClock) -> Result<(), LogError> {
     if let Some(path) = url.path() {
-        let metadata = std::fs::metadata(path).map_err(|error| LogError::Unreachable {
-            url: url.to_string(),
-            reason: error.to_string(),
-        })?;
-        let open = std::fs::OpenOptions::new().append(true).open(path);
-        if metadata.permissions().readonly() || open.is_err() {
-            return Err(LogError::ReadOnly {
+        // Only the attempt tells: permissions bind not every user, and a file
+        // system can be read-only whatever they say.
+        return match std::fs::OpenOptions::new().append(true).open(path) {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(LogError::Unreachable {
                 url: url.to_string(),
-                reason: "this user may not write the file".to_owned(),
-            });
-        }
-        return Ok(());
+                reason: error.to_string(),
+            }),
+            Err(error) => Err(LogError::ReadOnly {
+                url: url.to_string(),
+                reason: format!("this user may not write the file: {error}"),
+            }),
+        };
     }
     let store = store::connect(url, Access::Write, &LogOptions::default(), clock).await?;
     let writable = store.writable().await;
     store.close().await;
     writable
+}
+
+/// Forget that a node has diverged; a running one then reads the log anew, by
+/// its own next look. What was remembered of it; none if nothing was.
+///
+/// # Errors
+/// [`LogError::MissingTable`] where no node has started yet; those of the
+/// database.
+pub async fn clear_divergence(
+    url: &MetaUrl,
+    node: &str,
+    clock: &SharedClock,
+) -> Result<Option<DivergenceRecord>, LogError> {
+    const TABLE: &str = "aedile_divergence";
+    let reader = Reader::open(url, clock).await?;
+    let present = reader.present(TABLE).await;
+    reader.close().await;
+    if !present? {
+        return Err(LogError::MissingTable {
+            table: TABLE.to_owned(),
+        });
+    }
+    let store = store::connect(url, Access::Write, &LogOptions::default(), clock).await?;
+    let cleared = async {
+        let all = store.divergences().await?;
+        let noted = all.into_iter().find(|noted| noted.node == node);
+        Ok(match noted {
+            Some(noted) if store.clear_divergence(node).await? => Some(noted),
+            _ => None,
+        })
+    };
+    let cleared = cleared.await;
+    store.close().await;
+    cleared
 }

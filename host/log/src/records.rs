@@ -1,5 +1,5 @@
-//! The client's own tables: who is up, and what ran. They hold nothing that
-//! the work depends on.
+//! The client's own tables: who is up, what ran, and who has diverged. Only
+//! the last holds something that the work depends on.
 
 use std::fmt;
 use std::sync::Arc;
@@ -68,6 +68,21 @@ pub struct LeaseRecord {
     pub epoch: u64,
     /// When it expires; 0 after a release.
     pub expires: UnixMillis,
+}
+
+/// A node whose state contradicts the cluster's snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DivergenceRecord {
+    /// The node.
+    pub node: String,
+    /// Index of the snapshot.
+    pub index: u64,
+    /// The first section that differs.
+    pub section: String,
+    /// What contradicts what.
+    pub reason: String,
+    /// When it was found, by the database's clock. Filled in by the database.
+    pub found: UnixMillis,
 }
 
 /// Writes the client's own tables.

@@ -1,5 +1,5 @@
 //! The tables: PicoMQ's three, created only where they are missing and never
-//! altered, and our own three.
+//! altered, and our own.
 
 use crate::LogError;
 use crate::store::Store;
@@ -111,17 +111,35 @@ const AEDILE_NODE: Table = Table {
     seed: None,
 };
 
+/// Nodes whose state contradicts the cluster's snapshot, until cleared.
+const AEDILE_DIVERGENCE: Table = Table {
+    name: "aedile_divergence",
+    columns: &[
+        (
+            "node",
+            "TEXT NOT NULL PRIMARY KEY",
+            "TEXT NOT NULL PRIMARY KEY",
+        ),
+        ("idx", "INTEGER NOT NULL", "BIGINT NOT NULL"),
+        ("section", "TEXT NOT NULL", "TEXT NOT NULL"),
+        ("reason", "TEXT NOT NULL", "TEXT NOT NULL"),
+        ("found_ms", "INTEGER NOT NULL", "BIGINT NOT NULL"),
+    ],
+    seed: None,
+};
+
 /// PicoMQ's tables: what a log consists of.
 const LOG_TABLES: [&Table; 3] = [&META_LOG, &META_SNAPSHOT, &META_LEASE];
 
 /// All tables.
-const TABLES: [&Table; 6] = [
+const TABLES: [&Table; 7] = [
     &META_LOG,
     &META_SNAPSHOT,
     &META_LEASE,
     &AEDILE_LEASE,
     &AEDILE_RUN,
     &AEDILE_NODE,
+    &AEDILE_DIVERGENCE,
 ];
 
 impl Table {

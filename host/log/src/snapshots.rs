@@ -5,6 +5,7 @@
 //! snapshot.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aedile_clock::SharedClock;
@@ -33,12 +34,14 @@ pub(crate) struct Snapshots {
 }
 
 impl Snapshots {
-    /// Start, if snapshots are asked for. `from` is the stored snapshot's index.
+    /// Start, if snapshots are asked for. `from` is the stored snapshot's index;
+    /// `own` gets that of each that is stored from here.
     pub(crate) fn start(
         store: Arc<dyn Store>,
         options: &LogOptions,
         clock: SharedClock,
         from: u64,
+        own: Arc<AtomicU64>,
     ) -> Option<Self> {
         let every = options.snapshot_every?.max(1);
         let tail = options.snapshot_tail;
@@ -52,7 +55,7 @@ impl Snapshots {
                 if view.index < last.saturating_add(every) {
                     continue;
                 }
-                if write(store.as_ref(), view.clone(), tail).await {
+                if write(store.as_ref(), view.clone(), tail, &own).await {
                     last = view.index;
                 }
             }
@@ -83,7 +86,7 @@ impl Snapshots {
 }
 
 /// Encode and store one snapshot; tells whether this index is settled.
-async fn write(store: &dyn Store, view: View, tail: u64) -> bool {
+async fn write(store: &dyn Store, view: View, tail: u64, own: &AtomicU64) -> bool {
     let index = view.index;
     let encoded = tokio::task::spawn_blocking(move || view.state.encode_snapshot()).await;
     let Ok(payload) = encoded else {
@@ -97,6 +100,9 @@ async fn write(store: &dyn Store, view: View, tail: u64) -> bool {
     {
         Ok(stored) => {
             tracing::debug!(index, bytes, stored, "snapshot");
+            if stored {
+                own.store(index, Ordering::SeqCst);
+            }
             true
         }
         Err(error) => {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use aedile_clock::SharedClock;
 use tokio::sync::{Notify, watch};
@@ -9,10 +10,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::applier::{Applier, Progress};
 use crate::pending::Pending;
+use crate::records::DivergenceRecord;
+use crate::selfcheck::{Found, SelfCheck};
 use crate::snapshots::Snapshots;
 use crate::store::Store;
 use crate::view::{LogHealth, View};
 use crate::{LogError, LogOptions};
+
+/// Longest time between two looks whether a divergence was cleared.
+const CLEARED: Duration = Duration::from_secs(1);
 
 /// The task that applies.
 pub(crate) struct Tailer {
@@ -24,7 +30,10 @@ pub(crate) struct Tailer {
     pub(crate) views: watch::Sender<Arc<View>>,
     pub(crate) health: watch::Sender<LogHealth>,
     pub(crate) snapshots: Option<Snapshots>,
+    pub(crate) check: SelfCheck,
     pub(crate) passes: Arc<Passes>,
+    /// Raised when the log was read anew.
+    pub(crate) reloads: Arc<AtomicU64>,
     pub(crate) cancel: CancellationToken,
 }
 
@@ -52,6 +61,11 @@ impl Passes {
         self.asked.load(Ordering::SeqCst)
     }
 
+    /// The last that had it.
+    fn last(&self) -> u64 {
+        *self.done.borrow()
+    }
+
     fn done(&self, number: u64) {
         self.done.send_replace(number);
     }
@@ -61,6 +75,7 @@ impl Passes {
 struct Unexpected {
     health: watch::Sender<LogHealth>,
     views: watch::Sender<Arc<View>>,
+    pending: Arc<Pending>,
     armed: bool,
 }
 
@@ -80,20 +95,29 @@ impl Drop for Unexpected {
             index,
             reason: "the applier ended; its last words are in the log".to_owned(),
         });
+        self.pending.abandon();
     }
 }
 
 impl Tailer {
     /// Apply until cancelled, or until something is found that forbids it.
-    pub(crate) async fn run(mut self, mut applier: Applier) {
+    /// With `noted`, this node had diverged when it started.
+    pub(crate) async fn run(mut self, mut applier: Applier, noted: Option<DivergenceRecord>) {
         let mut wait = self.options.poll_min;
         let unexpected = Unexpected {
             health: self.health.clone(),
             views: self.views.clone(),
+            pending: self.pending.clone(),
             armed: true,
         };
+        let mut go_on = true;
+        if let Some(noted) = noted {
+            tracing::error!(health = %diverged(&noted), "the log is not read");
+            go_on = self.sit_out(&mut applier, noted, true).await;
+        }
         // A look is never cut in the middle: its statements are bounded.
-        while !self.cancel.is_cancelled() {
+        while go_on && !self.cancel.is_cancelled() {
+            self.pending.overdue(self.clock.boot());
             match self.look(&mut applier).await {
                 Look::More => {
                     wait = self.options.poll_min;
@@ -102,29 +126,139 @@ impl Tailer {
                 Look::Moved => wait = self.options.poll_min,
                 Look::Idle | Look::Unreachable => {}
                 Look::Final => break,
+                Look::Diverged(noted) => {
+                    go_on = self.sit_out(&mut applier, noted, false).await;
+                    continue;
+                }
             }
             tokio::select! {
                 () = self.cancel.cancelled() => {}
+                // For the next look to take.
+                Ok(()) = self.check.found.changed() => self.check.found.mark_changed(),
                 () = self.nudge.notified() => wait = self.options.poll_min,
                 () = self.clock.sleep(wait) => wait = (wait * 2).min(self.options.poll_max),
             }
         }
         unexpected.disarm();
         self.pending.abandon();
+        self.check.close().await;
         if let Some(snapshots) = self.snapshots.take() {
             snapshots.close().await;
         }
     }
 
+    /// This node has diverged: remember it, then wait until that is cleared, and
+    /// read the log anew. False if the client is to end.
+    async fn sit_out(
+        &mut self,
+        applier: &mut Applier,
+        record: DivergenceRecord,
+        mut noted: bool,
+    ) -> bool {
+        self.health.send_replace(diverged(&record));
+        self.pending.abandon();
+        while !self.cancel.is_cancelled() {
+            let stands = if noted {
+                let all = self.store.divergences().await;
+                all.map(|all| all.iter().any(|noted| noted.node == record.node))
+            } else {
+                self.store.note_divergence(&record).await.map(|()| true)
+            };
+            match stands {
+                Ok(true) => noted = true,
+                Ok(false) => match self.start_anew(applier).await {
+                    Ok(()) => return true,
+                    Err(error) => match self.failed(applier, error) {
+                        Look::Final => return false,
+                        // The database went away: still diverged, as far as is known.
+                        _ => drop(self.health.send_replace(diverged(&record))),
+                    },
+                },
+                Err(error) => tracing::debug!(%error, "diverged, and the database does not answer"),
+            }
+            tokio::select! {
+                () = self.cancel.cancelled() => {}
+                () = self.clock.sleep(self.options.poll_max.min(CLEARED)) => {}
+            }
+        }
+        false
+    }
+
+    /// Forget what was applied, and read what the database holds now.
+    async fn start_anew(&mut self, applier: &mut Applier) -> Result<(), LogError> {
+        let mut fresh = Applier::default();
+        fresh.load(self.store.as_ref(), &self.options).await?;
+        *applier = fresh;
+        self.pending.begin_anew(applier.view.index);
+        self.check.found.mark_unchanged();
+        self.reloads.fetch_add(1, Ordering::SeqCst);
+        self.publish(applier);
+        self.health.send_replace(LogHealth::Healthy);
+        tracing::info!(
+            index = applier.view.index,
+            "the divergence was cleared; the log was read anew"
+        );
+        Ok(())
+    }
+
+    /// What the last comparison found wrong, if that is news.
+    fn found(&mut self) -> Option<Look> {
+        if !self.check.found.has_changed().unwrap_or(false) {
+            return None;
+        }
+        let found = self.check.found.borrow_and_update().clone()?;
+        Some(match found {
+            Found::Differs(index, section) => {
+                let what = "differs from this node's own state at that row";
+                self.diverge(index, section, what)
+            }
+            Found::Unreadable(index, reason) => self.poisoned(index, reason),
+        })
+    }
+
+    fn diverge(&self, index: u64, section: &str, what: &str) -> Look {
+        let node = &self.options.node;
+        let record = DivergenceRecord {
+            node: node.clone(),
+            index,
+            section: section.to_owned(),
+            reason: format!(
+                "the snapshot at index {index} {what}, first in its section \"{section}\"; \
+                 this node does no maintenance until that is settled and cleared: \
+                 aedile log clear-divergence --node {node}"
+            ),
+            // The database fills in its own time.
+            found: self.clock.unix(),
+        };
+        tracing::error!(health = %diverged(&record), "the log is not read any further");
+        Look::Diverged(record)
+    }
+
     async fn look(&mut self, applier: &mut Applier) -> Look {
+        if let Some(look) = self.found() {
+            return look;
+        }
         let asked = self.passes.asked();
-        let step = applier.step(self.store.as_ref(), &self.options, &self.pending);
-        match step.await {
+        let store = self.store.as_ref();
+        // What this client appended it need not read. Whatever else is there, the
+        // next append meets, or the next look.
+        let (own, step) = match applier.own(store, &self.pending).await {
+            Some(step) => (true, step),
+            None => {
+                let step = applier.step(store, &self.options, &self.pending);
+                (false, step.await)
+            }
+        };
+        match step {
             Ok(Progress::Rows(rows)) => {
                 self.reached();
                 if rows.count > 0 {
                     self.publish(applier);
                     rows.delivery.send();
+                    self.pending.answered(applier.view.index);
+                }
+                if let Some(view) = applier.take_due() {
+                    self.check.offer(view);
                 }
                 if let Some(error) = rows.corrupt {
                     return self.failed(applier, error);
@@ -133,6 +267,8 @@ impl Tailer {
                     self.passes.done(asked);
                 }
                 match (rows.count, rows.all) {
+                    _ if own && asked != self.passes.last() => Look::More,
+                    _ if own => Look::Moved,
                     (0, _) => Look::Idle,
                     (_, true) => Look::Moved,
                     (_, false) => Look::More,
@@ -141,6 +277,7 @@ impl Tailer {
             Ok(Progress::Installed) => {
                 self.reached();
                 self.publish(applier);
+                self.pending.answered(applier.view.index);
                 tracing::info!(index = applier.view.index, "a newer snapshot was installed");
                 Look::More
             }
@@ -148,6 +285,10 @@ impl Tailer {
                 tracing::error!(%health, "the log is not read any further");
                 self.health.send_replace(health);
                 Look::Final
+            }
+            Ok(Progress::Contradicts(index, section)) => {
+                let what = "does not follow from what this node had applied before it";
+                self.diverge(index, section, what)
             }
             Err(error) => self.failed(applier, error),
         }
@@ -161,13 +302,7 @@ impl Tailer {
             _ => None,
         };
         if let Some(index) = poison {
-            let health = LogHealth::Poisoned {
-                index,
-                reason: error.to_string(),
-            };
-            tracing::error!(%health, "the log is not read any further");
-            self.health.send_replace(health);
-            return Look::Final;
+            return self.poisoned(index, error.to_string());
         }
         let now = self.clock.boot();
         self.health.send_if_modified(|health| {
@@ -185,6 +320,13 @@ impl Tailer {
             true
         });
         Look::Unreachable
+    }
+
+    fn poisoned(&self, index: u64, reason: String) -> Look {
+        let health = LogHealth::Poisoned { index, reason };
+        tracing::error!(%health, "the log is not read any further");
+        self.health.send_replace(health);
+        Look::Final
     }
 
     fn reached(&self) {
@@ -216,4 +358,15 @@ enum Look {
     Idle,
     Unreachable,
     Final,
+    /// A snapshot contradicts this node.
+    Diverged(DivergenceRecord),
+}
+
+/// What is said of a node that has diverged.
+pub(crate) fn diverged(record: &DivergenceRecord) -> LogHealth {
+    LogHealth::Diverged {
+        index: record.index,
+        section: record.section.clone(),
+        reason: record.reason.clone(),
+    }
 }

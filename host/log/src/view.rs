@@ -27,6 +27,9 @@ pub enum Answer {
     /// The reply to the append was lost and a snapshot covers the index where
     /// the row would stand: it may or may not have happened.
     Unknown,
+    /// It does not stand in the log: the term that it was fenced with is over.
+    /// The text says what the lease row holds now.
+    FencedOut(String),
 }
 
 impl From<Outcome> for Answer {
@@ -71,6 +74,17 @@ pub enum LogHealth {
         /// Where the database ends now, or why it is not the same log.
         found: String,
     },
+    /// A snapshot of another node contradicts what was applied here. It is
+    /// remembered in the database, also across restarts, until the operator
+    /// clears it; then the log is read anew.
+    Diverged {
+        /// Index of the snapshot.
+        index: u64,
+        /// The first section that differs.
+        section: String,
+        /// What contradicts what, and what to do.
+        reason: String,
+    },
 }
 
 impl fmt::Display for LogHealth {
@@ -89,6 +103,9 @@ impl fmt::Display for LogHealth {
                  was a backup restored, or did a failover lose rows? Restart this node \
                  once that is settled"
             ),
+            Self::Diverged { reason, .. } => {
+                write!(f, "this node has diverged from the cluster: {reason}")
+            }
         }
     }
 }
@@ -97,5 +114,11 @@ impl LogHealth {
     /// Whether the client will never apply another row.
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Poisoned { .. } | Self::WentBack { .. })
+    }
+
+    /// Whether the client neither applies nor appends as things stand: it has
+    /// ended, or waits for the operator.
+    pub fn has_stopped(&self) -> bool {
+        self.is_final() || matches!(self, Self::Diverged { .. })
     }
 }

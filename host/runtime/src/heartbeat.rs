@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backend::chain;
 use crate::shared::Shared;
-use crate::status::{Role, Status};
+use crate::status::{Role, Status, StopFile};
 
 /// Least time between two rows, however much changes.
 const LEAST: Duration = Duration::from_secs(2);
@@ -22,10 +22,22 @@ pub(crate) struct Heartbeat {
     shared: Arc<Shared>,
     last: Option<BootInstant>,
     written: Option<Key>,
+    /// Rows in a row that could not be written.
+    failures: u32,
 }
 
 /// What is worth a row at once.
-type Key = (Role, u64, Vec<(String, String, bool)>, usize);
+type Key = (Role, u64, Vec<PluginKey>, usize, Option<StopFile>);
+
+/// What is worth a row at once of one plugin: name, digest, whether it does well,
+/// the revision that runs, and the one that is wanted and how far it is.
+type PluginKey = (
+    String,
+    String,
+    bool,
+    Option<u64>,
+    Option<(u64, &'static str)>,
+);
 
 impl Heartbeat {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
@@ -33,6 +45,7 @@ impl Heartbeat {
             shared,
             last: None,
             written: None,
+            failures: 0,
         }
     }
 
@@ -61,7 +74,8 @@ impl Heartbeat {
             return;
         }
         let status = self.shared.status();
-        if since >= self.shared.options.heartbeat || self.written.as_ref() != Some(&key(&status)) {
+        let due = since >= due_after(self.failures, self.shared.options.heartbeat);
+        if due || (self.failures == 0 && self.written.as_ref() != Some(&key(&status))) {
             self.beat(status).await;
         }
     }
@@ -76,7 +90,6 @@ impl Heartbeat {
     }
 
     async fn beat(&mut self, status: Status) {
-        // A row that cannot be written is not tried again before its time.
         self.last = Some(self.shared.clock.boot());
         self.written = Some(key(&status));
         let text = match serde_json::to_value(&status) {
@@ -96,16 +109,30 @@ impl Heartbeat {
             status: text,
         };
         let records = self.shared.log.records();
-        match self
+        let error = match self
             .shared
             .clock
             .timeout(WRITE, records.heartbeat(&record))
             .await
         {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(error = %chain(&error), "no heartbeat was written"),
-            Err(elapsed) => tracing::warn!(error = %elapsed, "no heartbeat was written"),
-        }
+            Ok(Ok(())) => {
+                self.failures = 0;
+                return;
+            }
+            Ok(Err(error)) => chain(&error),
+            Err(elapsed) => elapsed.to_string(),
+        };
+        self.failures = self.failures.saturating_add(1);
+        tracing::warn!(%error, "no heartbeat was written");
+    }
+}
+
+/// How long after the last row the next is due: regularly, and after a failure
+/// sooner, but less and less so: a database that refuses it is not pestered.
+fn due_after(failures: u32, heartbeat: Duration) -> Duration {
+    match failures {
+        0 => heartbeat,
+        failures => (LEAST * (1 << failures.min(16).saturating_sub(1))).min(heartbeat),
     }
 }
 
@@ -115,8 +142,42 @@ fn key(status: &Status) -> Key {
         .iter()
         .map(|plugin| {
             let well = plugin.failures == 0;
-            (plugin.name.clone(), plugin.digest.clone(), well)
+            let wanted = plugin
+                .wanted
+                .as_ref()
+                .map(|wanted| (wanted.number, wanted.state.as_str()));
+            (
+                plugin.name.clone(),
+                plugin.digest.clone(),
+                well,
+                plugin.revision,
+                wanted,
+            )
         })
         .collect();
-    (status.role, status.epoch, plugins, status.problems.len())
+    let stop_file = status.stop_file.clone();
+    (
+        status.role,
+        status.epoch,
+        plugins,
+        status.problems.len(),
+        stop_file,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_row_is_tried_again_soon_then_less_and_less_often() {
+        let regular = Duration::from_secs(30);
+        let waits: Vec<u64> = (0..8)
+            .map(|failures| due_after(failures, regular).as_secs())
+            .collect();
+        assert_eq!(waits, [30, 2, 4, 8, 16, 30, 30, 30]);
+        assert_eq!(due_after(u32::MAX, regular), regular);
+        let short = Duration::from_secs(1);
+        assert_eq!(due_after(3, short), short);
+    }
 }

@@ -6,19 +6,21 @@
 
 mod commands;
 mod destructive;
+mod orphans;
 mod storage;
 mod view;
 
 use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use aedile_engine::wit::{
     Answer, Compaction, Counts, DeleteOutcome, HostError, KvEntry, Level, Mark, Node, Object, Put,
-    Reservation, Stored, Stream, StreamAt, StreamCursor, StreamObject, Transfer, Trim,
+    Reservation, Stored, Stream, StreamAt, StreamCursor, StreamObject, Sweep, Transfer, Trim,
 };
 use aedile_engine::{Call, Fatal, Host};
 use aedile_log::View;
+use aedile_state::StreamId;
 use async_trait::async_trait;
 
 use crate::backend::{Backend, Trouble};
@@ -37,6 +39,8 @@ pub(crate) struct PluginHost<B> {
     pub(crate) keys: KeyRule,
     /// What its calls achieved.
     pub(crate) effects: Arc<AtomicU64>,
+    /// Whether it got on with something that takes several ticks.
+    pub(crate) advanced: Arc<AtomicBool>,
 }
 
 impl<B: Backend> PluginHost<B> {
@@ -100,10 +104,8 @@ impl<B: Backend + std::fmt::Debug> Host for PluginHost<B> {
     }
 
     fn destroyed(&mut self, after: Option<u64>, limit: usize) -> Vec<Mark> {
-        let guards = &self.guards;
-        view::destroyed(&self.view.state, after, limit, |id, operation| {
-            guards.leaves_out(id, operation)
-        })
+        let left_out = self.guards.left_out(&self.view.state);
+        view::destroyed(&self.view.state, after, limit, left_out)
     }
 
     fn objects(&mut self, after: Option<u64>, limit: usize) -> Vec<Object> {
@@ -188,7 +190,14 @@ impl<B: Backend + std::fmt::Debug> Host for PluginHost<B> {
     }
 
     async fn delete_stream(&mut self, streams: Vec<StreamAt>) -> Call<Vec<Answer>> {
-        self.checked(streams, destructive::delete).await
+        let wanted = streams.iter().map(|at| StreamId(at.id)).collect();
+        // One look for all of them, by the view that judges them.
+        let shared = OnceLock::new();
+        self.checked(streams, move |view, at| {
+            let shared = shared.get_or_init(|| view.state.in_stream_sets(&wanted));
+            destructive::delete(view, at, shared)
+        })
+        .await
     }
 
     async fn compact_away(&mut self, compactions: Vec<Compaction>) -> Call<Vec<Answer>> {
@@ -218,5 +227,13 @@ impl<B: Backend + std::fmt::Debug> Host for PluginHost<B> {
 
     async fn read(&mut self, id: u64, offset: u64, length: u32) -> Call<Option<Vec<u8>>> {
         self.read_object(id, offset, length).await
+    }
+
+    async fn find_orphans(&mut self) -> Call<Sweep> {
+        self.sweep().await
+    }
+
+    async fn delete_orphan(&mut self, ids: Vec<u64>) -> Call<Vec<DeleteOutcome>> {
+        self.delete_orphans(ids).await
     }
 }

@@ -29,8 +29,9 @@
 //!
 //! Read in this order: [`guard`] (what may go), `host` (what a plugin's call
 //! does), `term` (one term of leadership), [`source`] (where plugins come
-//! from), `supervisor` (which follows the leadership), [`mod@plan`], and
-//! `runtime`, which ties them together.
+//! from), [`control`] (what operators deploy through the log), `supervisor`
+//! (which follows the leadership), [`mod@plan`], and `runtime`, which ties them
+//! together.
 //!
 //! ```no_run
 //! # async fn example(parts: aedile_runtime::Parts) -> Result<(), aedile_runtime::RuntimeError> {
@@ -49,12 +50,14 @@
 //! ```
 
 mod backend;
+pub mod control;
 mod entropy;
 mod error;
 pub mod guard;
 mod heartbeat;
 mod host;
 mod options;
+pub mod parked;
 mod pass;
 pub mod plan;
 mod runtime;
@@ -62,14 +65,24 @@ mod schedule;
 mod shared;
 pub mod source;
 pub mod status;
+mod stopfile;
 mod supervisor;
 mod term;
 #[cfg(test)]
 mod tests;
+mod timetable;
+pub mod trial;
 
 pub use error::RuntimeError;
-pub use options::{Builtin, RuntimeOptions};
-pub use plan::{Plan, PlanParts, plan};
+pub use guard::OrphanOptions;
+pub use options::{Builtin, Retries, RuntimeOptions};
+pub use plan::{Candidate, Plan, PlanParts, TrialError, plan, try_out};
+#[cfg(feature = "bench")]
+pub use runtime::bench;
 pub use runtime::{Outcome, Parts, PassTotals, Runtime, RuntimeHandle};
 pub use source::{PluginSettings, Problem, ScheduleSettings};
-pub use status::{Backlog, LastTick, PluginState, PluginStatus, Role, Status};
+pub use status::{
+    Backlog, EffectiveLimits, LastTick, OrphanStatus, PluginState, PluginStatus, Role, RolledBack,
+    Status, StopFile, Wanted, WantedState,
+};
+pub use timetable::check_cron;

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aedile_supply::Trust;
+
 use crate::error::RuntimeError;
+use crate::guard::OrphanOptions;
 use crate::source::PluginSettings;
 
 /// A plugin that ships inside the binary.
@@ -19,6 +22,46 @@ pub struct Builtin {
     pub settings: PluginSettings,
 }
 
+/// How an object that cannot be deleted is tried again, and when it is parked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retries {
+    /// Wait after the first failure; each further one doubles it. 1 ms to
+    /// `longest`; default 1 s.
+    pub first: Duration,
+    /// Longest wait, up to 24 h; default 1 h. An object that fails after it is
+    /// parked.
+    pub longest: Duration,
+    /// Tries after which a composite whose links cannot be read is parked: no
+    /// waiting mends it. 1 to 1000; default 3.
+    pub unreadable: u32,
+    /// How long an object that is to be parked waits for others, so that many
+    /// take one log row. Up to 1 h; default 15 s.
+    pub gather: Duration,
+}
+
+impl Default for Retries {
+    fn default() -> Self {
+        Self {
+            first: Duration::from_secs(1),
+            longest: Duration::from_secs(3600),
+            unreadable: 3,
+            gather: Duration::from_secs(15),
+        }
+    }
+}
+
+impl Retries {
+    /// The wait after so many earlier failures; none at the end of the curve.
+    pub(crate) fn wait(&self, before: u32) -> Option<Duration> {
+        let doubled = |times: u32| {
+            let factor = 1_u32.checked_shl(times).unwrap_or(u32::MAX);
+            self.first.saturating_mul(factor).min(self.longest)
+        };
+        let last = before.checked_sub(1).map(doubled);
+        (last != Some(self.longest)).then(|| doubled(before))
+    }
+}
+
 /// Options of the runtime. Every field has a default that suits production.
 #[derive(Clone, Debug)]
 pub struct RuntimeOptions {
@@ -30,6 +73,9 @@ pub struct RuntimeOptions {
     pub builtins: Vec<Builtin>,
     /// Directory that is watched for plugins; none: only the built-in ones.
     pub plugin_dir: Option<PathBuf>,
+    /// Whose signatures of modules count, and whether one must be there. Default:
+    /// nobody's, and none. The built-in plugins are not asked for one.
+    pub trust: Trust,
     /// How often the plugin directory is looked at when no event came.
     /// 100 ms to 1 h; default 2 s.
     pub rescan: Duration,
@@ -39,6 +85,8 @@ pub struct RuntimeOptions {
     /// The operator has confirmed that the store is the right one although no
     /// object of the catalog is in it. Default: false.
     pub confirm_empty_store: bool,
+    /// The rules of the sweep for orphans, where the plugin `orphans` runs.
+    pub orphans: OrphanOptions,
     /// How often this node writes its heartbeat row. 1 s to 1 h; default 30 s.
     pub heartbeat: Duration,
     /// How long a call waits until the view has caught up with the log's tail.
@@ -53,6 +101,14 @@ pub struct RuntimeOptions {
     /// How long a plugin that says that trying again is of no use waits.
     /// 1 s to 24 h; default 10 min.
     pub reject_wait: Duration,
+    /// How objects that cannot be deleted are tried again.
+    pub retries: Retries,
+    /// Failures in a row of a deployed revision's first ticks after which it is
+    /// taken back by itself; 0 never takes one back. Up to 1000; default 3.
+    pub roll_back_after: u32,
+    /// File that names plugins which are not to tick on this node while it is
+    /// there; none: there is no such file.
+    pub stop_file: Option<PathBuf>,
     /// Seed of jitter and backoff; none: a random one.
     pub seed: Option<u64>,
 }
@@ -64,20 +120,33 @@ impl Default for RuntimeOptions {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             builtins: Vec::new(),
             plugin_dir: None,
+            trust: Trust::default(),
             rescan: Duration::from_secs(2),
             settle: Duration::from_millis(250),
             confirm_empty_store: false,
+            orphans: OrphanOptions::default(),
             heartbeat: Duration::from_secs(30),
             catch_up: Duration::from_secs(5),
             failures: 5,
             quarantine: Duration::from_secs(300),
             reject_wait: Duration::from_secs(600),
+            retries: Retries::default(),
+            roll_back_after: 3,
+            stop_file: None,
             seed: None,
         }
     }
 }
 
 impl RuntimeOptions {
+    /// Names of the plugins that the binary has.
+    pub(crate) fn builtin_names(&self) -> std::collections::BTreeSet<String> {
+        self.builtins
+            .iter()
+            .map(|builtin| builtin.name.clone())
+            .collect()
+    }
+
     /// Check every range.
     ///
     /// # Errors
@@ -86,13 +155,17 @@ impl RuntimeOptions {
         let hour = Duration::from_secs(3600);
         let day = hour * 24;
         let millis = Duration::from_millis;
-        let ranges: [(&'static str, Duration, Duration, Duration); 6] = [
+        let retries = &self.retries;
+        let ranges: [(&'static str, Duration, Duration, Duration); 9] = [
             ("rescan", self.rescan, millis(100), hour),
             ("settle", self.settle, millis(10), millis(60_000)),
             ("heartbeat", self.heartbeat, millis(1_000), hour),
             ("catch-up", self.catch_up, millis(100), millis(60_000)),
             ("quarantine", self.quarantine, millis(1_000), day),
             ("reject-wait", self.reject_wait, millis(1_000), day),
+            ("retries.longest", retries.longest, millis(1), day),
+            ("retries.first", retries.first, millis(1), retries.longest),
+            ("retries.gather", retries.gather, Duration::ZERO, hour),
         ];
         for (option, value, least, most) in ranges {
             if value < least || value > most {
@@ -107,12 +180,24 @@ impl RuntimeOptions {
                 });
             }
         }
-        if !(1..=1000).contains(&self.failures) {
+        for (option, value) in [
+            ("failures", self.failures),
+            ("retries.unreadable", retries.unreadable),
+        ] {
+            if !(1..=1000).contains(&value) {
+                return Err(RuntimeError::Option {
+                    option,
+                    reason: format!("{value} is out of the range 1 to 1000"),
+                });
+            }
+        }
+        if self.roll_back_after > 1000 {
             return Err(RuntimeError::Option {
-                option: "failures",
-                reason: format!("{} is out of the range 1 to 1000", self.failures),
+                option: "roll-back-after",
+                reason: format!("{} is out of the range 0 to 1000", self.roll_back_after),
             });
         }
+        self.orphans.validate()?;
         if self.node.is_empty() || self.node.len() > 128 {
             return Err(RuntimeError::Option {
                 option: "node",

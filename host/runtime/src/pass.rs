@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use aedile_engine::Control;
 use aedile_lease::{Authority, Keeper, Leadership, Term};
-use aedile_state::{ObjectId, Operation, State};
+use aedile_state::State;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::{Backend, Live, Trouble};
+use crate::backend::{Backend, Live, Trouble, fence};
 use crate::error::RuntimeError;
-use crate::guard::{DEEP_DELETE, Guards, StoreTrust, Why};
+use crate::guard::{Guards, StoreTrust, Why};
+use crate::parked::keep;
 use crate::plan::LeftObject;
 use crate::runtime::{Outcome, PassTotals};
 use crate::shared::{Shared, left};
@@ -49,7 +50,8 @@ pub(crate) async fn drain<B: Backend + std::fmt::Debug>(
     let mut all: Vec<Went> = set
         .plugins
         .values()
-        .filter(|loaded| loaded.settings.enabled)
+        // One that stands for its trial alone does nothing.
+        .filter(|loaded| loaded.settings.enabled && !loaded.shadow)
         .map(|loaded| Went {
             loaded: loaded.clone(),
             ticks: 0,
@@ -106,17 +108,20 @@ pub(crate) struct Left {
 pub(crate) fn left_over<B: Backend>(guards: &Guards<B>, state: &State, until: u64) -> Left {
     let mut left_over = Left::default();
     // A doubt about the store is reported once, not for each object.
-    let doubt = guards.doubt(state).is_some();
+    let doubt = guards.trust.doubt().is_some();
     let aside: std::collections::HashMap<u64, Why> = guards.aside.list().into_iter().collect();
+    let parked = guards.parked.of(state);
     for (seq, id, operation) in state.marks_after(None) {
+        if let Some(parked) = parked.get(id) {
+            left_over.parked.push(left(id.0, operation, &parked.reason));
+            continue;
+        }
         match aside.get(&id.0) {
-            Some(Why::Parked(text)) => left_over.parked.push(left(id.0, operation, text)),
+            Some(Why::Unreadable(text)) => left_over.parked.push(left(id.0, operation, text)),
             Some(Why::Conflict(text)) => left_over.conflicts.push(left(id.0, operation, text)),
-            Some(Why::Failed(text)) => left_over.failed.push(left(id.0, operation, text)),
-            None if operation == Operation::DeepDelete => match standing(state, id) {
-                Some(text) => left_over.conflicts.push(left(id.0, operation, text)),
-                None => left_over.parked.push(left(id.0, operation, DEEP_DELETE)),
-            },
+            Some(Why::Failed(text) | Why::Held(text)) => {
+                left_over.failed.push(left(id.0, operation, text));
+            }
             None if seq < until && !doubt => {
                 left_over.failed.push(left(id.0, operation, UNTAKEN));
             }
@@ -136,17 +141,6 @@ pub(crate) fn left_over<B: Backend>(guards: &Guards<B>, state: &State, until: u6
     left_over
 }
 
-/// Whether a mark that no plugin is shown contradicts the catalog.
-fn standing(state: &State, id: ObjectId) -> Option<&'static str> {
-    if state.is_live(id) {
-        Some("the object is live: the catalog has it")
-    } else if state.is_reserved(id) {
-        Some("the object is reserved: an upload may be under way")
-    } else {
-        None
-    }
-}
-
 /// Acquire the lease, drain, release.
 pub(crate) async fn run(
     shared: &Arc<Shared>,
@@ -154,38 +148,67 @@ pub(crate) async fn run(
     wait: Option<Duration>,
     stop: &CancellationToken,
 ) -> Result<Outcome, RuntimeError> {
-    let stopped = || stop.cancelled();
-    tokio::select! {
-        biased;
-        () = stopped() => return Err(RuntimeError::Stopped),
-        caught_up = shared.log.catch_up(shared.options.catch_up) => {
-            caught_up.map_err(RuntimeError::Log)?;
-        }
-    }
-    keeper.set_eligible(Ok(()));
-    let (term, authority) = acquire(shared, wait, stop).await?;
-    // Asked to stop, the pass sends nothing more.
-    let hard = stop.child_token();
-    let guards = Arc::new(Guards::new(
-        Live {
-            log: shared.log.clone(),
-            store: shared.store.clone(),
-            authority,
-            clock: shared.clock.clone(),
-            stop: hard.clone(),
-            catch_up: shared.options.catch_up,
-        },
-        shared.aside.clone(),
-        StoreTrust::new(shared.options.confirm_empty_store),
-        shared.entropy.clone(),
-    ));
-    let outcome = lead(shared, &guards, &term, stop).await;
-    // Stop, join what is in flight, then release.
-    hard.cancel();
-    guards.in_flight.close();
-    guards.in_flight.wait().await;
-    keeper.release(&term).await;
+    let held = Held::begin(shared, keeper, wait, stop).await?;
+    let outcome = lead(shared, &held.guards, &held.term, stop).await;
+    held.end(keeper).await;
     outcome
+}
+
+/// A term, and the guards that stand in it.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) guards: Arc<Guards<Live>>,
+    term: Term,
+    /// Nothing is sent once it is cancelled.
+    hard: CancellationToken,
+}
+
+impl Held {
+    /// Catch up, contend and wait for the term.
+    pub(crate) async fn begin(
+        shared: &Shared,
+        keeper: &Keeper,
+        wait: Option<Duration>,
+        stop: &CancellationToken,
+    ) -> Result<Self, RuntimeError> {
+        let stopped = || stop.cancelled();
+        tokio::select! {
+            biased;
+            () = stopped() => return Err(RuntimeError::Stopped),
+            caught_up = shared.log.catch_up(shared.options.catch_up) => {
+                caught_up.map_err(RuntimeError::Log)?;
+            }
+        }
+        keeper.set_eligible(Ok(()));
+        let (term, authority) = acquire(shared, wait, stop).await?;
+        // Asked to stop, the pass sends nothing more.
+        let hard = stop.child_token();
+        let guards = Guards::new(
+            Live {
+                log: shared.log.clone(),
+                store: shared.store.clone(),
+                authority,
+                clock: shared.clock.clone(),
+                stop: hard.clone(),
+                catch_up: shared.options.catch_up,
+                fence: fence(&term),
+                set: shared.set.subscribe(),
+            },
+            shared.aside.clone(),
+            StoreTrust::new(shared.options.confirm_empty_store),
+            shared.entropy.clone(),
+        );
+        let guards = Arc::new(guards.with_orphans(shared.options.orphans));
+        Ok(Self { guards, term, hard })
+    }
+
+    /// Stop, join what is in flight, then release.
+    pub(crate) async fn end(self, keeper: &Keeper) {
+        self.hard.cancel();
+        self.guards.in_flight.close();
+        self.guards.in_flight.wait().await;
+        keeper.release(&self.term).await;
+    }
 }
 
 /// Wait for the lease.
@@ -244,7 +267,7 @@ async fn lead(
     term: &Term,
     stop: &CancellationToken,
 ) -> Result<Outcome, RuntimeError> {
-    let set = shared.set.borrow().clone();
+    let set = shared.unstopped();
     let identity = Arc::new(Identity {
         node: shared.options.node.clone(),
         epoch: term.epoch,
@@ -260,6 +283,15 @@ async fn lead(
             stop,
         }
     };
+    if let Err(trouble) = keep(guards).await {
+        match trouble {
+            Trouble::LeaseLost if stop.is_cancelled() => return Err(RuntimeError::Stopped),
+            Trouble::LeaseLost => return Err(RuntimeError::LeaseLost),
+            Trouble::Unavailable(reason) => {
+                tracing::warn!(%reason, "what operators ask of parked objects is not done");
+            }
+        }
+    }
     let until = shared.log.view().state.next_mark_seq();
     let mut ticks = 0;
     let mut runs = std::collections::HashMap::new();
@@ -273,7 +305,10 @@ async fn lead(
             .await;
     })
     .await;
+    // Fenced out, the last tick may still have come to its end.
+    let over = guards.backend.stop.is_cancelled() && !stop.is_cancelled();
     let went = match drained {
+        Ok(_) if over => return Err(RuntimeError::LeaseLost),
         Ok(went) => went,
         Err(_) if stop.is_cancelled() => return Err(RuntimeError::Stopped),
         Err(_) => return Err(RuntimeError::LeaseLost),
@@ -282,6 +317,7 @@ async fn lead(
     let totals = PassTotals {
         ticks,
         deleted: counters.deleted.load(Ordering::Relaxed),
+        parts: counters.parts.load(Ordering::Relaxed),
         cleaned: counters.cleaned.load(Ordering::Relaxed),
         expired: counters.expired.load(Ordering::Relaxed),
         commands: counters.commands.load(Ordering::Relaxed),
@@ -296,6 +332,10 @@ async fn lead(
                 .iter()
                 .map(|problem| (problem.origin.clone(), problem.text.clone())),
         )
+        .chain(guards.orphans.found().and_then(|found| {
+            let text = format!("no orphan is deleted: {}", found.held?);
+            Some(("orphans".to_owned(), text))
+        }))
         .collect();
     let store_suspect = guards.doubt(&view.state);
     let nothing = left.parked.is_empty()

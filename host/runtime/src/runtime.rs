@@ -1,5 +1,8 @@
 //! The runtime as a whole: start, status, stop; and a single pass.
 
+#[cfg(feature = "bench")]
+pub mod bench;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,8 +23,9 @@ use crate::options::RuntimeOptions;
 use crate::plan::LeftObject;
 use crate::schedule::Policy;
 use crate::shared::{Shared, SharedParts};
-use crate::source::{PluginSet, Sources};
+use crate::source::{LOADING, Origin, PluginSet, Sources};
 use crate::status::Status;
+use crate::stopfile;
 use crate::supervisor::Supervisor;
 use crate::term::Book;
 
@@ -48,6 +52,9 @@ pub struct PassTotals {
     pub ticks: u64,
     /// Objects whose bytes are gone.
     pub deleted: u64,
+    /// Those of `deleted` that went as parts of a composite.
+    #[serde(default)]
+    pub parts: u64,
     /// Marks that left the destroyed queue.
     pub cleaned: u64,
     /// Reservations that expired.
@@ -69,7 +76,8 @@ pub enum Outcome {
     LeftOver {
         /// What it did.
         totals: PassTotals,
-        /// Marks that this version does not handle.
+        /// Marks that stay until an operator does something: of composites whose
+        /// links cannot be read.
         parked: Vec<LeftObject>,
         /// Marks that contradict the catalog.
         conflicts: Vec<LeftObject>,
@@ -105,6 +113,9 @@ impl Outcome {
     }
 }
 
+/// Longest that a stop waits for what the store does later.
+const SETTLE: Duration = Duration::from_secs(2);
+
 /// The way to start the runtime.
 #[derive(Debug)]
 pub struct Runtime;
@@ -120,7 +131,8 @@ impl Runtime {
         options: RuntimeOptions,
         parts: Parts,
     ) -> Result<RuntimeHandle, RuntimeError> {
-        let opened = open(&options, &parts).await;
+        // What is not there in time is loaded while the rest runs.
+        let opened = open(&options, &parts, options.catch_up).await;
         let (sources, set) = match opened {
             Ok(opened) => opened,
             Err(error) => {
@@ -130,20 +142,37 @@ impl Runtime {
         };
         let path = options.plugin_dir.clone();
         let log = parts.log.clone();
-        let (shared, keeper) = share(options, parts, set, Tries::OnTheCurve);
+        let tries = Tries::OnTheCurve(options.retries);
+        let (shared, keeper) = share(options, parts, set, tries);
         let stop = CancellationToken::new();
         let status = watch::Sender::new(Arc::new(shared.status()));
         let receiver = status.subscribe();
-        let follow = sources.follow(shared.set.clone(), stop.clone(), path);
+        let views = log.views();
+        let follow = sources.follow(shared.set.clone(), views, stop.clone(), path);
         let follow = tokio::spawn(follow);
+        let stops = shared.options.stop_file.clone().map(|path| {
+            let (stops, clock) = (shared.stops.clone(), shared.clock.clone());
+            tokio::spawn(stopfile::follow(path, stops, clock, stop.clone()))
+        });
         let supervisor = Supervisor::new(shared.clone(), keeper, status);
         let (stopping, ended) = (stop.clone(), stop.clone().drop_guard());
+        let (store, clock) = (shared.store.clone(), shared.clock.clone());
         let work = tokio::spawn(async move {
             supervisor.run(stopping).await;
             // Whoever ends first takes the rest with it.
             drop(ended);
             let _ = follow.await;
+            if let Some(stops) = stops {
+                let _ = stops.await;
+            }
             log.close().await;
+            if clock.timeout(SETTLE, store.settle()).await.is_err() {
+                let objects = store.unsettled();
+                tracing::info!(
+                    objects,
+                    "stopped; empty directories of deleted objects are left"
+                );
+            }
         });
         Ok(RuntimeHandle {
             shared,
@@ -167,7 +196,7 @@ impl Runtime {
         wait: Option<Duration>,
         stop: CancellationToken,
     ) -> Result<Outcome, RuntimeError> {
-        let set = match open(&options, &parts).await {
+        let set = match open(&options, &parts, LOADING).await {
             Ok((_, set)) => set,
             Err(error) => {
                 close(parts.keeper, parts.log).await;
@@ -177,6 +206,10 @@ impl Runtime {
         let (shared, keeper) = share(options, parts, set, Tries::Once);
         let outcome = crate::pass::run(&shared, &keeper, wait, &stop).await;
         close(keeper, shared.log.clone()).await;
+        tokio::select! {
+            () = shared.store.settle() => {}
+            () = stop.cancelled() => {}
+        }
         outcome
     }
 }
@@ -184,9 +217,17 @@ impl Runtime {
 async fn open(
     options: &RuntimeOptions,
     parts: &Parts,
+    bound: Duration,
 ) -> Result<(Sources, PluginSet), RuntimeError> {
     options.validate()?;
-    Sources::open(options, parts.engine.clone(), parts.clock.clone()).await
+    let state = parts.log.view().state.clone();
+    let (engine, clock) = (parts.engine.clone(), parts.clock.clone());
+    let origin = Origin {
+        state: &state,
+        store: parts.store.clone(),
+        bound,
+    };
+    Sources::open(options, engine, clock, origin).await
 }
 
 async fn close(keeper: Keeper, log: Log) {

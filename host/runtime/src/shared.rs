@@ -3,37 +3,24 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use aedile_clock::{BootInstant, SharedClock, UnixMillis};
+use aedile_clock::{SharedClock, UnixMillis};
 use aedile_lease::Leadership;
 use aedile_log::{Log, LogHealth, View};
-use aedile_state::Operation;
+use aedile_state::{ObjectId, Operation};
 use aedile_storage::Store;
 use tokio::sync::watch;
 
 use crate::backend::Live;
 use crate::entropy::Entropy;
-use crate::guard::{Aside, DEEP_DELETE, Guards, Why, operation_name};
+use crate::guard::{Aside, Guards, Why, operation_name};
 use crate::options::RuntimeOptions;
+use crate::parked::ParkedIndex;
 use crate::plan::LeftObject;
 use crate::source::PluginSet;
-use crate::status::{Backlog, Role, Status};
+use crate::status::{Backlog, OrphanStatus, Role, Status, StopFile};
+use crate::stopfile::{self, Stops};
 use crate::term::Book;
-
-/// Marks above which the queue is not walked for each new view.
-const MANY: usize = 20_000;
-/// How often a long queue is walked.
-const WALK: Duration = Duration::from_secs(10);
-
-/// Marks that are parked by their operation: how many, and the first of them.
-#[derive(Clone, Debug, Default)]
-struct ParkedMarks {
-    index: Option<u64>,
-    at: Option<BootInstant>,
-    count: u64,
-    listed: Vec<LeftObject>,
-}
 
 /// What the parts of a running runtime share.
 #[derive(Debug)]
@@ -46,12 +33,13 @@ pub(crate) struct Shared {
     pub(crate) book: Arc<Book>,
     pub(crate) aside: Arc<Aside>,
     pub(crate) set: Arc<watch::Sender<Arc<PluginSet>>>,
+    pub(crate) stops: Arc<watch::Sender<Arc<Stops>>>,
     pub(crate) leadership: watch::Receiver<Leadership>,
     pub(crate) holder: String,
     pub(crate) started: UnixMillis,
     pub(crate) terms: AtomicU64,
     pub(crate) guards: Mutex<Option<Arc<Guards<Live>>>>,
-    parked: Mutex<ParkedMarks>,
+    parked: ParkedIndex,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -75,7 +63,10 @@ pub(crate) struct SharedParts {
 
 impl Shared {
     pub(crate) fn new(parts: SharedParts) -> Arc<Self> {
+        // Heeded from the first tick on.
+        let stops = stopfile::look(parts.options.stop_file.as_deref());
         Arc::new(Self {
+            stops: Arc::new(watch::Sender::new(Arc::new(stops))),
             started: parts.clock.unix(),
             options: parts.options,
             clock: parts.clock,
@@ -89,7 +80,7 @@ impl Shared {
             holder: parts.holder,
             terms: AtomicU64::new(0),
             guards: Mutex::default(),
-            parked: Mutex::default(),
+            parked: ParkedIndex::default(),
         })
     }
 
@@ -105,7 +96,7 @@ impl Shared {
         self.book.touch();
     }
 
-    /// The status now. Walks the destroyed queue only if the view is a new one.
+    /// The status now.
     pub(crate) fn status(&self) -> Status {
         let view = self.log.view();
         let set = self.set.borrow().clone();
@@ -121,12 +112,51 @@ impl Shared {
             ..Status::default()
         };
         self.role(&mut status);
-        status.plugins = self.book.status(&set, status.role == Role::Holder);
+        let stops = self.stops.borrow().clone();
+        status.plugins = self.book.status(&set, status.role == Role::Holder, &stops);
+        status.stop_file = self.stop_file(&stops, &set);
         status.store_suspect = lock(&self.guards)
             .as_ref()
             .and_then(|guards| guards.doubt(&view.state));
+        status.store_notes = self.store.notes();
+        status.orphans = lock(&self.guards)
+            .as_ref()
+            .and_then(|guards| guards.orphans.found())
+            .map(|found| OrphanStatus {
+                at: found.at,
+                listed: found.listed,
+                objects: found.objects,
+                orphans: found.candidates,
+                bytes: found.bytes,
+                ripe: found.ripe,
+                held: found.held,
+            });
         self.backlog(&view, &mut status);
         status
+    }
+
+    /// The plugins that run, without those that the stop file names.
+    pub(crate) fn unstopped(&self) -> PluginSet {
+        let mut set = PluginSet::clone(&self.set.borrow());
+        let stops = self.stops.borrow().clone();
+        set.plugins.retain(|name, _| !stops.stops(name));
+        set
+    }
+
+    fn stop_file(&self, stops: &Stops, set: &PluginSet) -> Option<StopFile> {
+        let path = self.options.stop_file.as_ref().filter(|_| stops.there)?;
+        let unknown = stops
+            .names
+            .iter()
+            .find(|name| *name != "*" && !set.plugins.contains_key(*name));
+        Some(StopFile {
+            path: path.display().to_string(),
+            plugins: stops.names.iter().cloned().collect(),
+            problem: stops
+                .problem
+                .clone()
+                .or_else(|| unknown.map(|name| format!("no plugin here is named `{name}`"))),
+        })
     }
 
     fn role(&self, status: &mut Status) {
@@ -151,31 +181,45 @@ impl Shared {
 
     fn backlog(&self, view: &View, status: &mut Status) {
         let counts = view.state.counts();
-        let marks = self.parked_marks(view);
         status.backlog = Backlog {
             destroyed: counts.marks as u64,
             reservations: counts.reservations as u64,
             objects: counts.live_objects() as u64,
-            parked: marks.count,
+            parked: 0,
             conflicts: 0,
             backed_off: 0,
         };
         let mut reasons: BTreeMap<String, u64> = BTreeMap::new();
-        if marks.count > 0 {
-            reasons.insert(DEEP_DELETE.to_owned(), marks.count);
-        }
-        status.parked = marks.listed;
-        for (id, why) in self.aside.list() {
-            let Some((_, operation)) = view.state.mark(aedile_state::ObjectId(id)) else {
+        let parked = self.parked.of(&view.state);
+        status.parked_problems.clone_from(&parked.all.problems);
+        for object in parked.all.objects() {
+            let Some((_, operation)) = view.state.mark(ObjectId(object.id)) else {
                 continue;
             };
+            *reasons.entry(object.reason.clone()).or_default() += 1;
+            status.backlog.parked += 1;
+            if status.parked.len() < Status::LISTED {
+                status
+                    .parked
+                    .push(left(object.id, operation, &object.reason));
+            }
+        }
+        for (id, why) in self.aside.list() {
+            let Some((_, operation)) = view.state.mark(ObjectId(id)) else {
+                continue;
+            };
+            if parked.get(ObjectId(id)).is_some() {
+                continue;
+            }
             let (count, list) = match &why {
-                Why::Parked(text) => {
+                Why::Unreadable(text) => {
                     *reasons.entry(text.clone()).or_default() += 1;
                     (&mut status.backlog.parked, &mut status.parked)
                 }
                 Why::Conflict(_) => (&mut status.backlog.conflicts, &mut status.conflicts),
-                Why::Failed(_) => (&mut status.backlog.backed_off, &mut status.failing),
+                Why::Failed(_) | Why::Held(_) => {
+                    (&mut status.backlog.backed_off, &mut status.failing)
+                }
             };
             *count += 1;
             if list.len() < Status::LISTED {
@@ -183,30 +227,6 @@ impl Shared {
             }
         }
         status.parked_reasons = reasons.into_iter().collect();
-    }
-
-    fn parked_marks(&self, view: &View) -> ParkedMarks {
-        let mut parked = lock(&self.parked);
-        let now = self.clock.boot();
-        let stale = parked.index != Some(view.index)
-            && (view.state.counts().marks < MANY
-                || parked.at.is_none_or(|at| now.since(at) >= WALK));
-        if stale {
-            *parked = ParkedMarks {
-                index: Some(view.index),
-                at: Some(now),
-                ..ParkedMarks::default()
-            };
-            for (_, id, operation) in view.state.marks_after(None) {
-                if operation == Operation::DeepDelete && !view.state.is_live(id) {
-                    parked.count += 1;
-                    if parked.listed.len() < Status::LISTED {
-                        parked.listed.push(left(id.0, operation, DEEP_DELETE));
-                    }
-                }
-            }
-        }
-        parked.clone()
     }
 }
 

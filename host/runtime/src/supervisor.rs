@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::Live;
+use crate::backend::{Live, fence};
 use crate::guard::{Guards, StoreTrust};
 use crate::heartbeat::Heartbeat;
 use crate::shared::Shared;
@@ -84,6 +84,7 @@ impl Supervisor {
         let mut health = self.shared.log.health();
         let mut changes = self.shared.book.changes();
         let mut set = self.shared.set.subscribe();
+        let mut stops = self.shared.stops.subscribe();
         let over = CancellationToken::new();
         let heartbeat = tokio::spawn(Heartbeat::new(self.shared.clone()).run(over.clone()));
         self.shared.book.install(&set.borrow_and_update().clone());
@@ -105,6 +106,7 @@ impl Supervisor {
                     self.shared.book.install(&set);
                 },
                 _ = changes.changed() => {}
+                _ = stops.changed() => self.shared.book.touch(),
                 () = ended(self.leading.as_ref().map(|now| now.done.clone())) => {}
                 () = clock.sleep(LOOK) => {}
             }
@@ -136,6 +138,7 @@ impl Supervisor {
                     Err(error) => {
                         let error = crate::backend::chain(&error);
                         self.set_eligible(Err(format!("not caught up with the log: {error}")));
+                        self.publish();
                         tracing::warn!(%error, "not caught up with the log yet");
                         tokio::select! {
                             () = stop.cancelled() => return,
@@ -189,8 +192,18 @@ impl Supervisor {
             return Err("not caught up with the log".to_owned());
         }
         let set = self.shared.set.borrow().clone();
-        if !set.plugins.values().any(|loaded| loaded.settings.enabled) {
+        let runs = |loaded: &crate::source::Loaded| loaded.settings.enabled;
+        if !set.plugins.values().any(|loaded| runs(loaded)) {
             return Err("no plugin is there to run".to_owned());
+        }
+        // Another node may lead what is stopped here only.
+        let stops = self.shared.stops.borrow().clone();
+        if !set
+            .plugins
+            .iter()
+            .any(|(name, loaded)| runs(loaded) && !stops.stops(name))
+        {
+            return Err("the stop file stops every plugin on this node".to_owned());
         }
         if self.cool_down.is_some_and(|until| now < until) {
             return Err("every plugin is quarantined; another node may try".to_owned());
@@ -239,13 +252,18 @@ impl Supervisor {
             clock: shared.clock.clone(),
             stop: hard.clone(),
             catch_up: shared.options.catch_up,
+            fence: fence(&term),
+            set: shared.set.subscribe(),
         };
-        let guards = Arc::new(Guards::new(
-            backend,
-            shared.aside.clone(),
-            StoreTrust::new(shared.options.confirm_empty_store),
-            shared.entropy.clone(),
-        ));
+        let guards = Arc::new(
+            Guards::new(
+                backend,
+                shared.aside.clone(),
+                StoreTrust::new(shared.options.confirm_empty_store),
+                shared.entropy.clone(),
+            )
+            .with_orphans(shared.options.orphans),
+        );
         // What others cleaned meanwhile is nothing to remember.
         let view = shared.log.view();
         shared
@@ -260,6 +278,9 @@ impl Supervisor {
                 epoch: term.epoch,
             }),
             book: shared.book.clone(),
+            stops: shared.stops.subscribe(),
+            builtins: shared.options.builtin_names(),
+            roll_back_after: shared.options.roll_back_after,
             soft,
             hard,
         });

@@ -22,10 +22,11 @@
 //!    `derived_indexes_agree`.
 //! 7. A clone costs the same whatever the state holds, and never changes with
 //!    the original: `a_clone_shares_and_stays`.
+//! 8. A state never contradicts one that it came from: `no_state_contradicts_its_past`.
 //!
 //! In reading order: `command` and `codec` (what a row holds), `outcome` (what
 //! is answered), `records` and `state` (what is known), `apply` (the rules, a
-//! file per family), `snapshot`, `query`.
+//! file per family), `snapshot`, `succession`, `query`.
 //!
 //! ```
 //! use aedile_state::{Changes, Command, NodeId, State, StreamId, Value, codec};
@@ -64,6 +65,7 @@ mod query;
 mod records;
 mod snapshot;
 mod state;
+mod succession;
 #[cfg(test)]
 mod tests;
 

@@ -1,5 +1,6 @@
 //! Reading the state. Each query takes logarithmic time, or walks lazily.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
@@ -268,6 +269,20 @@ impl State {
         self.stream_objects
             .range((from, to))
             .map(|(key, object)| stream_object(key, object))
+    }
+
+    /// Of these streams those of which a stream-set object holds a range, each
+    /// with one such object. Looks at every stream-set object once.
+    pub fn in_stream_sets(&self, streams: &BTreeSet<StreamId>) -> BTreeMap<StreamId, ObjectId> {
+        let mut found = BTreeMap::new();
+        for (&id, object) in &self.stream_sets {
+            for range in object.ranges.iter() {
+                if streams.contains(&range.stream) {
+                    found.entry(range.stream).or_insert(id);
+                }
+            }
+        }
+        found
     }
 
     /// An object's mark: its place in the destroyed queue and what is to

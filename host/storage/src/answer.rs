@@ -44,6 +44,13 @@ const THROTTLED_CODES: [&str; 8] = [
 
 const NO_BULK_CODES: [&str; 3] = ["NotImplemented", "MethodNotAllowed", "MalformedXML"];
 
+const ELSEWHERE_CODES: [&str; 4] = [
+    "PermanentRedirect",
+    "TemporaryRedirect",
+    "AuthorizationHeaderMalformed",
+    "IllegalLocationConstraintException",
+];
+
 /// An answer that is an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Refusal {
@@ -87,6 +94,17 @@ impl Refusal {
     /// The service does not know bulk deletes.
     pub(crate) fn without_bulk(&self) -> bool {
         matches!(self.status, 405 | 501) || NO_BULK_CODES.contains(&self.code.as_str())
+    }
+
+    /// It takes the request for no request at all: it does not know it, or it
+    /// names more keys than the service takes.
+    pub(crate) fn malformed(&self) -> bool {
+        self.code == "MalformedXML"
+    }
+
+    /// The bucket is served elsewhere.
+    pub(crate) fn elsewhere(&self) -> bool {
+        matches!(self.status, 301 | 307 | 308) || ELSEWHERE_CODES.contains(&self.code.as_str())
     }
 
     pub(crate) fn no_bucket(&self) -> bool {
@@ -265,7 +283,7 @@ struct ErrorEntry {
 }
 
 /// The name of the document's root element.
-fn root(body: &[u8]) -> Option<String> {
+pub(crate) fn root(body: &[u8]) -> Option<String> {
     use quick_xml::events::Event;
     let mut reader = quick_xml::Reader::from_reader(body);
     let mut buffer = Vec::new();

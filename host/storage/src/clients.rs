@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::client::{HttpClient, HttpConnector as _};
 use object_store::{BackoffConfig, ClientOptions, RetryConfig};
 use url::{Host, Url};
 
@@ -21,6 +22,8 @@ pub(crate) struct Clients {
     pub(crate) single: AmazonS3,
     /// Reads, retried inside the time of one request.
     pub(crate) reader: AmazonS3,
+    /// Questions that the library does not know, signed beforehand.
+    pub(crate) plain: HttpClient,
 }
 
 impl Clients {
@@ -40,19 +43,20 @@ impl Clients {
             place: format!("bucket `{}`", location.bucket),
             reason: line(&error.to_string()),
         };
+        let connector = Connector {
+            loopback: endpoint.as_ref().is_some_and(is_loopback),
+            connect_timeout: options.connect_timeout,
+        };
+        let client_options = ClientOptions::new()
+            .with_allow_http(endpoint.as_ref().is_some_and(|url| url.scheme() == "http"))
+            .with_connect_timeout(options.connect_timeout)
+            .with_timeout(options.request_timeout);
+        let plain = connector.connect(&client_options).map_err(failed)?;
         let mut builder = base
             .with_bucket_name(&location.bucket)
             .with_disable_bulk_delete(false)
-            .with_http_connector(Connector {
-                loopback: endpoint.as_ref().is_some_and(is_loopback),
-                connect_timeout: options.connect_timeout,
-            })
-            .with_client_options(
-                ClientOptions::new()
-                    .with_allow_http(endpoint.as_ref().is_some_and(|url| url.scheme() == "http"))
-                    .with_connect_timeout(options.connect_timeout)
-                    .with_timeout(options.request_timeout),
-            );
+            .with_http_connector(connector)
+            .with_client_options(client_options);
         if let Some(region) = &location.region {
             builder = builder.with_region(region);
         }
@@ -100,6 +104,7 @@ impl Clients {
             bulk,
             single,
             reader,
+            plain,
         })
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use aedile_clock::SharedClock;
+use futures_util::future::OptionFuture;
 use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::pace::Pace;
@@ -18,6 +19,10 @@ const FILE_CHUNK: usize = 256;
 /// How often the gate is asked while the store is given a rest.
 const REST: Duration = Duration::from_millis(50);
 
+/// How often one call sends an object that is throttled, each time after the
+/// store had its rest. Throttling is no failure of the object's.
+const TRIES: u8 = 3;
+
 /// What one request said of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -25,6 +30,8 @@ pub(crate) enum Verdict {
     Done(DeleteOutcome),
     /// Nothing yet: ask again with a request of its own.
     Alone,
+    /// Nothing yet: ask again in a smaller request.
+    Again,
 }
 
 /// The parts of a store that a delete needs.
@@ -46,8 +53,13 @@ struct Flight {
 struct Run<'a> {
     with: Deleting<'a>,
     outcomes: HashMap<u64, DeleteOutcome>,
-    chunks: VecDeque<Vec<u64>>,
+    /// To be sent many at a time, and one at a time.
+    together: VecDeque<u64>,
     alone: VecDeque<u64>,
+    /// How often each was throttled.
+    throttled: HashMap<u64, u8>,
+    /// The most objects of a request.
+    chunk: usize,
     requests: JoinSet<Vec<(u64, Verdict)>>,
     flights: HashMap<Id, Flight>,
     bulk_in_flight: usize,
@@ -72,12 +84,13 @@ impl Deleting<'_> {
             Backend::File(_) => (unique.len() / (self.options.concurrency * 4))
                 .clamp(1, FILE_CHUNK.min(self.options.chunk)),
         };
-        let chunk = self.pace.chunk(chunk);
         let mut run = Run {
             with: self,
             outcomes: HashMap::with_capacity(unique.len()),
-            chunks: unique.chunks(chunk).map(<[u64]>::to_vec).collect(),
+            together: unique.into(),
             alone: VecDeque::new(),
+            throttled: HashMap::new(),
+            chunk,
             requests: JoinSet::new(),
             flights: HashMap::new(),
             bulk_in_flight: 0,
@@ -98,10 +111,12 @@ impl Run<'_> {
     async fn drain(&mut self) {
         loop {
             let rest = self.send_what_may_go();
-            match self.requests.join_next_with_id().await {
-                Some(landed) => self.land(landed),
-                None if self.chunks.is_empty() && self.alone.is_empty() => return,
-                None => self.with.clock.sleep(rest.unwrap_or(REST).min(REST)).await,
+            let pause = rest.map(|rest| self.with.clock.sleep(rest.min(REST)));
+            tokio::select! {
+                biased;
+                Some(landed) = self.requests.join_next_with_id() => self.land(landed),
+                Some(()) = OptionFuture::from(pause) => {}
+                else => return,
             }
         }
     }
@@ -113,51 +128,60 @@ impl Run<'_> {
             if self.with.pace.gave_up() {
                 self.rest_is_throttled();
             }
-            let work = self.next()?;
+            let bulk = self.bulk_is_next()?;
             let left = (self.with.gate)().filter(|left| !left.is_zero());
             let Some(left) = left else {
                 // Shut: whatever has no outcome yet was not sent.
-                self.chunks.clear();
+                self.together.clear();
                 self.alone.clear();
                 return None;
             };
             if let Some(rest) = self.with.pace.rest(self.with.clock.boot()) {
-                self.put_back(work);
                 return Some(rest);
             }
-            self.with.pace.sent(self.with.clock.boot(), work.ids.len());
-            self.send(work, left.min(self.with.options.request_timeout));
+            let flight = self.take(bulk);
+            self.with
+                .pace
+                .sent(self.with.clock.boot(), flight.ids.len());
+            self.send(flight, left.min(self.with.options.request_timeout));
         }
     }
 
-    fn next(&mut self) -> Option<Flight> {
+    /// Whether the next request is for many objects or for one; none if nothing
+    /// is left, or as much is in flight as may be.
+    fn bulk_is_next(&mut self) -> Option<bool> {
         if let Backend::S3(store) = self.with.backend
             && store.without_bulk()
         {
-            self.alone.extend(self.chunks.drain(..).flatten());
+            self.alone.append(&mut self.together);
         }
-        let in_flight = self.flights.len() - self.bulk_in_flight;
-        if in_flight < self.with.pace.of(self.with.options.single_concurrency)
-            && let Some(id) = self.alone.pop_front()
-        {
-            return Some(Flight {
-                ids: vec![id],
-                bulk: false,
-            });
+        let options = self.with.options;
+        let (singles, chunks) = match self.with.backend {
+            // A directory does not throttle.
+            Backend::File(_) => (0, options.concurrency),
+            Backend::S3(_) => (
+                self.with.pace.of(options.single_concurrency),
+                self.with.pace.of(options.concurrency),
+            ),
+        };
+        if !self.alone.is_empty() && self.flights.len() - self.bulk_in_flight < singles {
+            return Some(false);
         }
-        if self.bulk_in_flight < self.with.pace.of(self.with.options.concurrency) {
-            let ids = self.chunks.pop_front()?;
-            return Some(Flight { ids, bulk: true });
-        }
-        None
+        (!self.together.is_empty() && self.bulk_in_flight < chunks).then_some(true)
     }
 
-    fn put_back(&mut self, flight: Flight) {
-        if flight.bulk {
-            self.chunks.push_front(flight.ids);
+    fn take(&mut self, bulk: bool) -> Flight {
+        let ids = if bulk {
+            let most = match self.with.backend {
+                Backend::File(_) => self.chunk,
+                Backend::S3(store) => self.chunk.min(store.bulk_limit()),
+            };
+            let most = self.with.pace.chunk(most).min(self.together.len());
+            self.together.drain(..most).collect()
         } else {
-            self.alone.extend(flight.ids);
-        }
+            self.alone.pop_front().into_iter().collect()
+        };
+        Flight { ids, bulk }
     }
 
     fn send(&mut self, flight: Flight, limit: Duration) {
@@ -211,35 +235,55 @@ impl Run<'_> {
                 .map(|id| (*id, Verdict::Done(lost.clone())))
                 .collect()
         });
-        let share = if flight.bulk {
+        let most = if flight.bulk {
             self.with.options.concurrency
         } else {
             self.with.options.single_concurrency
         };
-        let throttled =
-            |(_, verdict): &(u64, Verdict)| *verdict == Verdict::Done(DeleteOutcome::Throttled);
-        if verdicts.iter().any(throttled) {
-            let some = !verdicts.iter().all(throttled);
-            self.with.pace.throttled(self.with.clock.boot(), some);
+        let throttled = verdicts
+            .iter()
+            .filter(|(_, verdict)| *verdict == Verdict::Done(DeleteOutcome::Throttled))
+            .count();
+        let (now, taken) = (self.with.clock.boot(), verdicts.len() - throttled);
+        if throttled > 0 {
+            self.with.pace.throttled(now, throttled, taken);
         } else {
-            self.with.pace.eased(share);
+            self.with.pace.eased(now, taken, most);
         }
         for (id, verdict) in verdicts {
             match verdict {
-                Verdict::Done(outcome) => {
-                    if let DeleteOutcome::Denied(reason) = &outcome {
-                        tracing::debug!(key = object_key(id), %reason, "delete denied");
-                    }
-                    self.outcomes.insert(id, outcome);
-                }
+                Verdict::Done(outcome) => self.note(id, outcome, flight.bulk),
                 Verdict::Alone => self.alone.push_back(id),
+                Verdict::Again => self.together.push_back(id),
             }
         }
     }
 
+    fn note(&mut self, id: u64, outcome: DeleteOutcome, bulk: bool) {
+        match &outcome {
+            DeleteOutcome::Throttled => {
+                let tries = self.throttled.entry(id).or_default();
+                *tries += 1;
+                if *tries < TRIES {
+                    let queue = if bulk {
+                        &mut self.together
+                    } else {
+                        &mut self.alone
+                    };
+                    queue.push_back(id);
+                }
+            }
+            DeleteOutcome::Denied(reason) => {
+                tracing::debug!(key = object_key(id), %reason, "delete denied");
+            }
+            _ => {}
+        }
+        self.outcomes.insert(id, outcome);
+    }
+
     /// The store refused again and again: asking on would only add to it.
     fn rest_is_throttled(&mut self) {
-        let rest = self.chunks.drain(..).flatten().chain(self.alone.drain(..));
+        let rest = self.together.drain(..).chain(self.alone.drain(..));
         self.outcomes
             .extend(rest.map(|id| (id, DeleteOutcome::Throttled)));
     }

@@ -4,7 +4,7 @@
 //! it cannot, step by step), so that neither `..` nor a link inside leads out.
 //! All of it blocks: it is called from blocking workers.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -15,6 +15,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata, MetadataExt as _};
 
 use crate::delete::Verdict;
+use crate::folders::Folders;
 use crate::walk::Walk;
 use crate::{DeleteOutcome, StorageError, Stored, object_key};
 
@@ -27,6 +28,7 @@ pub(crate) struct FileStore {
     identity: (u64, u64),
     /// Where the last listing stopped.
     walk: Mutex<Option<Walk>>,
+    folders: Folders,
 }
 
 impl FileStore {
@@ -44,7 +46,13 @@ impl FileStore {
             path,
             root,
             walk: Mutex::new(None),
+            folders: Folders::default(),
         })
+    }
+
+    /// What waits for its removal.
+    pub(crate) fn folders(&self) -> &Folders {
+        &self.folders
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -96,12 +104,18 @@ impl FileStore {
     fn delete_one(&self, id: u64) -> DeleteOutcome {
         let key = object_key(id);
         let error = match self.root.remove_file(&key) {
-            Ok(()) => return DeleteOutcome::Deleted,
+            Ok(()) => {
+                self.put_folders_off(id);
+                return DeleteOutcome::Deleted;
+            }
             Err(error) => error,
         };
         let text = || format!("{}/{key}: {error}", self.path.display());
         match error.kind() {
-            ErrorKind::NotFound => DeleteOutcome::Absent,
+            ErrorKind::NotFound => {
+                self.put_folders_off(id);
+                DeleteOutcome::Absent
+            }
             ErrorKind::PermissionDenied
             | ErrorKind::IsADirectory
             | ErrorKind::NotADirectory
@@ -109,6 +123,43 @@ impl FileStore {
             | ErrorKind::CrossesDevices
             | ErrorKind::InvalidInput => DeleteOutcome::Denied(text()),
             _ => DeleteOutcome::Retry(text()),
+        }
+    }
+
+    fn put_folders_off(&self, id: u64) {
+        if !self.folders.put_off(id) {
+            self.remove_folders(id);
+        }
+    }
+
+    /// Remove the two directories of an object that has gone, the inner one first,
+    /// as far as they are empty. What stays is tried again by nobody: it is two
+    /// empty directories, which harm nobody either.
+    ///
+    /// Safe beside a writer. The name of the outer one is the id in another
+    /// spelling, so only a late upload of this very object or an index with
+    /// the same hash can be written into it. A writer that has created its file
+    /// keeps both, as the kernel removes no directory that is not empty. One
+    /// that has not yet finds its directory missing and makes it anew
+    /// (`object_store`'s `LocalFileSystem`, which PicoMQ writes through, does so
+    /// in a loop). Between its two `mkdir` nothing is taken away: the outer one
+    /// goes only right after this call has removed an inner one.
+    pub(crate) fn remove_folders(&self, id: u64) {
+        let key = object_key(id);
+        let Some((folders, _)) = key.rsplit_once('/') else {
+            return;
+        };
+        let Some((outer, _)) = folders.split_once('/') else {
+            return;
+        };
+        // A link in its place leads to a directory that is no object's.
+        let is_dir = |metadata: Metadata| metadata.is_dir();
+        if !self.root.symlink_metadata(outer).is_ok_and(is_dir) {
+            return;
+        }
+        if self.root.remove_dir(folders).is_ok() {
+            // Not empty any more is as good an answer.
+            let _ = self.root.remove_dir(outer);
         }
     }
 
@@ -125,15 +176,24 @@ impl FileStore {
         offset: Option<u64>,
         length: u64,
     ) -> Result<Option<(Bytes, u64)>, StorageError> {
-        let key = object_key(id);
+        self.read_key(&object_key(id), offset, length)
+    }
+
+    /// [`FileStore::read`] of any key.
+    pub(crate) fn read_key(
+        &self,
+        key: &str,
+        offset: Option<u64>,
+        length: u64,
+    ) -> Result<Option<(Bytes, u64)>, StorageError> {
         // Opening what is no file could wait for ever.
-        if self.file(&key)?.is_none() {
+        if self.file(key)?.is_none() {
             return Ok(None);
         }
-        let file = match self.root.open(&key) {
+        let file = match self.root.open(key) {
             Ok(file) => file.into_std(),
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(self.key_failed(&key, &error)),
+            Err(error) => return Err(self.key_failed(key, &error)),
         };
         let read = || -> io::Result<(Bytes, u64)> {
             let size = file.metadata()?.len();
@@ -154,7 +214,33 @@ impl FileStore {
         };
         read()
             .map(Some)
-            .map_err(|error| self.key_failed(&key, &error))
+            .map_err(|error| self.key_failed(key, &error))
+    }
+
+    /// What lies at a key.
+    pub(crate) fn head_key(&self, key: &str) -> Result<Option<Stored>, StorageError> {
+        let found = self.file(key)?;
+        Ok(found.map(|metadata| stored(key.to_owned(), &metadata)))
+    }
+
+    /// Write a whole object in one step: whoever reads the key sees all of the
+    /// bytes or none. `apart` names a file beside it that nobody else writes.
+    pub(crate) fn put_key(&self, key: &str, apart: &str, bytes: &[u8]) -> Result<(), StorageError> {
+        self.still_there()?;
+        let write = || -> io::Result<()> {
+            if let Some((folders, _)) = key.rsplit_once('/') {
+                self.root.create_dir_all(folders)?;
+            }
+            let mut file = self.root.create(apart)?;
+            file.write_all(bytes)?;
+            file.sync_all()?;
+            self.root.rename(apart, &self.root, key)
+        };
+        write().map_err(|error| {
+            // What was begun is of no use to anybody.
+            let _ = self.root.remove_file(apart);
+            self.key_failed(key, &error)
+        })
     }
 
     pub(crate) fn list(

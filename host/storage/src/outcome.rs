@@ -45,8 +45,11 @@ pub struct StoreTraits {
     /// space until the bucket's lifecycle rules remove them.
     pub versioned: bool,
     /// Part of the configured concurrency in use, above 0 and up to 1: it
-    /// halves when the store throttles.
+    /// begins small and halves when the store throttles.
     pub pace: f64,
+    /// Keys per second, as configured or as the store was found to take; none
+    /// where it was not found to mind.
+    pub keys_per_second: Option<f64>,
 }
 
 /// Bytes in the store.

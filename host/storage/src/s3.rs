@@ -1,8 +1,10 @@
 //! A bucket on an S3 service.
 
+mod probe;
+
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aedile_clock::{Elapsed, SharedClock, UnixMillis};
@@ -18,8 +20,13 @@ use crate::delete::Verdict;
 use crate::wire::{Answer, Record, recorded};
 use crate::{DeleteOutcome, S3Location, StorageError, StoreOptions, Stored, object_key};
 
-/// The most keys that the service lists in one answer.
+/// The most keys that the service lists in one answer, and deletes with one
+/// request.
 const PAGE: usize = 1000;
+
+/// What is tried where a service calls a longer list of keys malformed, before
+/// it counts as one without bulk deletes.
+const SMALL_BULK: usize = 100;
 
 /// A bucket, and what was learnt of its service.
 pub(crate) struct S3Store {
@@ -29,6 +36,8 @@ pub(crate) struct S3Store {
     clock: SharedClock,
     /// The service has no bulk delete.
     without_bulk: AtomicBool,
+    /// The most keys that the service takes in a bulk delete.
+    bulk_limit: AtomicUsize,
     /// The service keeps the bytes of what is deleted.
     versioned: AtomicBool,
 }
@@ -54,6 +63,7 @@ impl S3Store {
             request_timeout: options.request_timeout,
             clock,
             without_bulk: AtomicBool::new(false),
+            bulk_limit: AtomicUsize::new(PAGE),
             versioned: AtomicBool::new(false),
         })
     }
@@ -68,6 +78,10 @@ impl S3Store {
 
     pub(crate) fn without_bulk(&self) -> bool {
         self.without_bulk.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn bulk_limit(&self) -> usize {
+        self.bulk_limit.load(Ordering::Relaxed)
     }
 
     pub(crate) fn versioned(&self) -> bool {
@@ -95,7 +109,7 @@ impl S3Store {
         self.learn(&record);
         let answer = match &record.answer {
             Some(Answer::Bulk(answer)) => answer,
-            Some(Answer::Refused(refusal)) => return all(&self.chunk_refused(refusal)),
+            Some(Answer::Refused(refusal)) => return all(&self.chunk_refused(refusal, ids.len())),
             Some(Answer::Garbled(reason)) => {
                 tracing::warn!(bucket = self.bucket(), %reason, "bulk delete: no usable answer; deleting one by one");
                 return all(&Verdict::Alone);
@@ -127,15 +141,19 @@ impl S3Store {
     }
 
     /// What a refused bulk request means for each of its objects.
-    fn chunk_refused(&self, refusal: &Refusal) -> Verdict {
-        if refusal.without_bulk() {
-            if !self.without_bulk.swap(true, Ordering::Relaxed) {
+    fn chunk_refused(&self, refusal: &Refusal, keys: usize) -> Verdict {
+        if refusal.malformed() && keys > SMALL_BULK {
+            if self.bulk_limit.fetch_min(SMALL_BULK, Ordering::Relaxed) > SMALL_BULK {
                 tracing::warn!(
                     bucket = self.bucket(),
                     answer = %refusal.text(),
-                    "the service refuses bulk deletes; deleting one by one from now on"
+                    "the service refuses a bulk delete of {keys} keys; trying {SMALL_BULK} at a time"
                 );
             }
+            return Verdict::Again;
+        }
+        if refusal.without_bulk() {
+            self.gives_up_bulk(refusal);
             return Verdict::Alone;
         }
         if refusal.denied() && !refusal.blames_caller() && !refusal.no_bucket() {
@@ -176,17 +194,40 @@ impl S3Store {
         }
     }
 
-    fn learn(&self, record: &Record) {
-        if record.marked && !self.versioned.swap(true, Ordering::Relaxed) {
+    /// The service has no bulk delete: said once.
+    fn gives_up_bulk(&self, refusal: &Refusal) {
+        if !self.without_bulk.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 bucket = self.bucket(),
-                "the bucket keeps versions: deleted objects go on taking space until its lifecycle rules remove them"
+                answer = %refusal.text(),
+                "the service refuses bulk deletes; deleting one by one from now on"
+            );
+        }
+    }
+
+    fn learn(&self, record: &Record) {
+        if record.marked {
+            self.keeps_versions();
+        }
+    }
+
+    /// Bytes stay where something is deleted: said once.
+    fn keeps_versions(&self) {
+        if !self.versioned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                bucket = self.bucket(),
+                "the bucket keeps versions, so its bytes will not shrink: deleted objects go on taking space until its lifecycle rules remove them"
             );
         }
     }
 
     pub(crate) async fn head(&self, id: u64) -> Result<Option<Stored>, StorageError> {
-        let path = Path::from(object_key(id));
+        self.head_key(&object_key(id)).await
+    }
+
+    /// What lies at a key.
+    pub(crate) async fn head_key(&self, key: &str) -> Result<Option<Stored>, StorageError> {
+        let path = Path::from(key);
         match self.request(self.clients.reader.head(&path)).await {
             Ok((meta, _)) => Ok(Some(stored(meta))),
             // The answer to HEAD has no body that could say more.
@@ -202,7 +243,17 @@ impl S3Store {
         range: GetRange,
         length: u64,
     ) -> Result<Option<(Bytes, u64)>, StorageError> {
-        let path = Path::from(object_key(id));
+        self.read_key(&object_key(id), range, length).await
+    }
+
+    /// [`S3Store::read`] of any key.
+    pub(crate) async fn read_key(
+        &self,
+        key: &str,
+        range: GetRange,
+        length: u64,
+    ) -> Result<Option<(Bytes, u64)>, StorageError> {
+        let path = Path::from(key);
         let request = async {
             let options = GetOptions::new().with_range(Some(range));
             let found = self.clients.reader.get_opts(&path, options).await?;
@@ -225,9 +276,19 @@ impl S3Store {
             Err((_, Some(refusal))) if refusal.no_key() => Ok(None),
             // The range begins behind the end.
             Err((_, Some(refusal))) if refusal.status == 416 => {
-                let found = self.head(id).await?;
+                let found = self.head_key(key).await?;
                 Ok(found.map(|stored| (Bytes::new(), stored.size)))
             }
+            Err((error, _)) => Err(error),
+        }
+    }
+
+    /// Write a whole object.
+    pub(crate) async fn put_key(&self, key: &str, bytes: Bytes) -> Result<(), StorageError> {
+        let path = Path::from(key);
+        let request = self.clients.reader.put(&path, bytes.into());
+        match self.request(request).await {
+            Ok(_) => Ok(()),
             Err((error, _)) => Err(error),
         }
     }
@@ -320,6 +381,9 @@ impl S3Store {
                     StorageError::Throttled { place, reason }
                 } else if refusal.denied() {
                     StorageError::Denied { place, reason }
+                } else if refusal.elsewhere() {
+                    let reason = format!("{reason}; correct the region or the endpoint");
+                    StorageError::Failed { place, reason }
                 } else {
                     StorageError::Failed { place, reason }
                 };

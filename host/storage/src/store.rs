@@ -12,12 +12,13 @@ use object_store::GetRange;
 use crate::composite::{self, FOOTER, Footer};
 use crate::delete::Deleting;
 use crate::file::FileStore;
+use crate::folders::{self, Pause};
 use crate::pace::Pace;
 use crate::s3::S3Store;
 use crate::uri::Place;
 use crate::{
-    Composite, DeleteOutcome, Location, StorageError, StorageUri, StoreOptions, StoreReport,
-    StoreTraits, Stored,
+    Composite, DeleteOutcome, Location, StorageError, StorageUri, StoreOptions, StoreProbe,
+    StoreReport, StoreTraits, Stored,
 };
 
 /// Asked before every request: `None` sends no more; otherwise how long the
@@ -43,6 +44,12 @@ struct Inner {
     options: StoreOptions,
     clock: SharedClock,
     pace: Pace,
+}
+
+impl Store {
+    pub(crate) fn backend(&self) -> &Backend {
+        &self.inner.backend
+    }
 }
 
 impl fmt::Debug for Store {
@@ -100,7 +107,33 @@ impl Store {
             bulk_delete,
             versioned,
             pace: self.inner.pace.share(),
+            keys_per_second: self.inner.pace.keys_per_second(),
         }
+    }
+
+    /// What an operator should know of the store, one sentence each: what it was
+    /// found to lack or to mind.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let Backend::S3(store) = &self.inner.backend else {
+            return notes;
+        };
+        if store.versioned() {
+            notes.push(
+                "the bucket keeps versions, so its bytes will not shrink until a lifecycle rule \
+                 removes noncurrent ones"
+                    .to_owned(),
+            );
+        }
+        if store.without_bulk() {
+            notes.push("the service refuses bulk deletes; objects go one by one".to_owned());
+        }
+        if let Some(found) = self.inner.pace.found() {
+            notes.push(format!(
+                "the service throttles; deletes are slowed to {found:.0} objects a second"
+            ));
+        }
+        notes
     }
 
     /// Look, without writing anything, whether the store can be used.
@@ -135,6 +168,18 @@ impl Store {
         }
     }
 
+    /// Find out what the bucket is like; none for a directory, which has nothing
+    /// to ask. What is refused is unknown, and no error.
+    ///
+    /// Settings are read, and a bulk delete of one key is sent that is reserved
+    /// for this and that nobody has.
+    pub async fn probe(&self) -> Option<StoreProbe> {
+        match &self.inner.backend {
+            Backend::File(_) => None,
+            Backend::S3(store) => Some(store.probe().await),
+        }
+    }
+
     /// Delete the bytes of these objects: one outcome per id, in the order
     /// given.
     ///
@@ -143,6 +188,10 @@ impl Store {
     /// but what a blocking worker has begun ends by itself.
     pub async fn delete(&self, ids: &[u64], gate: Gate<'_>) -> Vec<(u64, DeleteOutcome)> {
         let inner = &*self.inner;
+        let _pause = match &inner.backend {
+            Backend::File(store) => Some(Pause::new(store)),
+            Backend::S3(_) => None,
+        };
         inner.pace.begin();
         let deleting = Deleting {
             backend: &inner.backend,
@@ -152,6 +201,23 @@ impl Store {
             gate,
         };
         deleting.run(ids).await
+    }
+
+    /// Wait until what deletes left to be done later is done: on a directory,
+    /// the removal of the objects' own empty directories. Dropped, it goes on by
+    /// itself.
+    pub async fn settle(&self) {
+        if let Backend::File(store) = &self.inner.backend {
+            folders::settle(store).await;
+        }
+    }
+
+    /// Objects for which [`Store::settle`] has something to do.
+    pub fn unsettled(&self) -> usize {
+        match &self.inner.backend {
+            Backend::File(store) => store.folders().waiting(),
+            Backend::S3(_) => 0,
+        }
     }
 
     /// What the store has of an object; none if nothing.
@@ -287,7 +353,7 @@ impl Store {
 }
 
 /// Run something that blocks on a directory.
-async fn on_file<T: Send + 'static>(
+pub(crate) async fn on_file<T: Send + 'static>(
     store: &Arc<FileStore>,
     work: impl FnOnce(&FileStore) -> Result<T, StorageError> + Send + 'static,
 ) -> Result<T, StorageError> {

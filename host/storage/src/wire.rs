@@ -183,7 +183,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// The body, as far as the limit.
-async fn bounded(body: HttpResponseBody, limit: usize) -> Result<Bytes, HttpError> {
+pub(crate) async fn bounded(body: HttpResponseBody, limit: usize) -> Result<Bytes, HttpError> {
     let mut stream = body.bytes_stream();
     let mut read = BytesMut::new();
     while let Some(part) = stream.next().await {

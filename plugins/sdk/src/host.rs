@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::{
     Answer, Compaction, Counts, DeleteOutcome, HostError, KvEntry, Level, LogIndex, Mark, Node,
     NodeId, Object, ObjectId, Put, Reservation, Stored, Stream, StreamAt, StreamCursor, StreamId,
-    StreamObject, TimestampMs, Transfer, Trim,
+    StreamObject, Sweep, TimestampMs, Transfer, Trim,
 };
 
 /// The tick that is running. Always there.
@@ -139,6 +139,12 @@ pub trait Storage {
     fn head(&self, id: ObjectId) -> Result<Option<Stored>, HostError>;
     /// `length` bytes of an object from `offset` on; fewer where it ends.
     fn read(&self, id: ObjectId, offset: u64, length: u32) -> Result<Option<Vec<u8>>, HostError>;
+    /// Does the next portion of the host's sweep for orphans: data objects that
+    /// the catalog does not know and no composite links. Deletes nothing.
+    fn find_orphans(&mut self) -> Result<Sweep, HostError>;
+    /// Destructive: deletes the bytes of orphans that a complete sweep of this
+    /// term found old enough. One outcome an id, in the order given.
+    fn delete_orphan(&mut self, ids: &[ObjectId]) -> Result<Vec<DeleteOutcome>, HostError>;
 }
 
 /// Figures under the plugin's name. Grant `metrics`.

@@ -7,7 +7,7 @@ use crate::host::{Commands, Job, Logging, Metrics, State, Storage};
 use crate::{
     Answer, Compaction, Counts, DeleteOutcome, HostError, KvEntry, Level, LogIndex, Mark, Node,
     NodeId, Object, ObjectId, Put, Reservation, Stored, Stream, StreamAt, StreamCursor, StreamId,
-    StreamObject, TimestampMs, Transfer, Trim,
+    StreamObject, Sweep, TimestampMs, Transfer, Trim,
 };
 
 /// The host behind the imports of the component. Works in Wasm only.
@@ -153,6 +153,12 @@ impl Storage for Imports {
     }
     fn read(&self, id: ObjectId, offset: u64, length: u32) -> Result<Option<Vec<u8>>, HostError> {
         storage::read(id, offset, length)
+    }
+    fn find_orphans(&mut self) -> Result<Sweep, HostError> {
+        storage::find_orphans()
+    }
+    fn delete_orphan(&mut self, ids: &[ObjectId]) -> Result<Vec<DeleteOutcome>, HostError> {
+        storage::delete_orphan(ids)
     }
 }
 

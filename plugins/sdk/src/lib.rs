@@ -63,7 +63,7 @@ pub use bindings::aedile::maintenance::state::{
     Counts, KvEntry, Mark, Node, Object, ObjectKind, Reservation, Stream, StreamCursor,
     StreamObject,
 };
-pub use bindings::aedile::maintenance::storage::{DeleteOutcome, Refusal, Stored};
+pub use bindings::aedile::maintenance::storage::{DeleteOutcome, Refusal, Stored, Sweep};
 pub use bindings::aedile::maintenance::types::{
     Answer, HostError, LogIndex, NodeId, ObjectId, Operation, StreamId, TimestampMs,
 };

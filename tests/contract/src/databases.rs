@@ -7,6 +7,7 @@
 
 mod binaries;
 mod cluster;
+mod pooler;
 mod proxy;
 mod raw;
 mod server;
@@ -20,6 +21,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 
 pub use cluster::Cluster;
+pub use pooler::Pooler;
 pub use proxy::{Lose, Proxy};
 pub use raw::{Answers, Raw, Replay};
 pub use server::Server;
@@ -34,6 +36,9 @@ pub enum DatabaseError {
          127.0.0.1:5432, or install its programs (Debian and Ubuntu: apt install postgresql)"
     )]
     NotInstalled,
+    /// No PgBouncer.
+    #[error("this test needs PgBouncer (Debian and Ubuntu: apt install pgbouncer)")]
+    NoPooler,
     /// `AEDILE_TEST_POSTGRES_URL` does not lead to a server.
     #[error("AEDILE_TEST_POSTGRES_URL: {0}")]
     Url(sqlx::Error),
@@ -45,8 +50,8 @@ pub enum DatabaseError {
         /// What it said.
         output: String,
     },
-    /// A private server did not come up.
-    #[error("a private PostgreSQL in {directory} did not come up: {log}")]
+    /// A private server or pooler did not come up.
+    #[error("a private server in {directory} did not come up: {log}")]
     NotUp {
         /// Where it is.
         directory: String,

@@ -1,6 +1,7 @@
 //! Contenders for a lease, and the row they contend for.
 
 mod proxy;
+mod skewed;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use tokio::sync::watch;
 use crate::databases::Raw;
 
 pub use proxy::Proxy;
+pub use skewed::Skewed;
 
 /// The TTL of the tests. Short, and long enough for a busy machine.
 pub const TTL: Duration = Duration::from_secs(2);
@@ -51,7 +53,14 @@ impl Node {
     /// # Panics
     /// It cannot be started.
     pub fn idle(options: LeaseOptions) -> Self {
-        let clock = clock();
+        Self::idle_by(options, clock())
+    }
+
+    /// The same, by a clock of its own.
+    ///
+    /// # Panics
+    /// It cannot be started.
+    pub fn idle_by(options: LeaseOptions, clock: SharedClock) -> Self {
         let keeper = Keeper::start(options, clock.clone()).expect("a keeper");
         let leadership = keeper.leadership();
         Self {
@@ -149,23 +158,34 @@ impl Node {
     }
 
     /// How long after the last instant it was promised the authority is seen
-    /// ended by one who waits, and the leadership shown as lost.
+    /// ended by one who waits, and the leadership shown as lost. Without what
+    /// the machine's own timers were late by meanwhile: once for the wait, and
+    /// twice for what is shown, which takes two of them.
     pub async fn overrun(&mut self, authority: &Authority) -> (Duration, Duration) {
+        const TICK: Duration = Duration::from_millis(1);
         let mut promised = authority.until();
+        let mut late = Duration::ZERO;
         let ended = authority.ended();
         tokio::pin!(ended);
+        let mut due = self.clock.boot() + TICK;
         loop {
             tokio::select! {
                 biased;
                 () = &mut ended => break,
-                () = self.clock.sleep(Duration::from_millis(1)) => {
+                () = self.clock.sleep_until(due) => {
+                    let now = self.clock.boot();
+                    late = late.max(now.since(due));
                     promised = promised.max(authority.until());
+                    due = now + TICK;
                 }
             }
         }
-        let waited = self.clock.boot().since(promised);
+        let now = self.clock.boot();
+        late = late.max(now.since(due));
+        let waited = now.since(promised);
         self.lost().await;
-        (waited, self.clock.boot().since(promised))
+        let shown = self.clock.boot().since(promised);
+        (waited.saturating_sub(late), shown.saturating_sub(2 * late))
     }
 
     /// The clock's reading.

@@ -1,5 +1,8 @@
 //! What the suites of the log share: clients, and commands for them.
 
+pub mod held;
+pub mod weak;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,6 +82,15 @@ pub fn put(key: &str, value: &str) -> Command {
     Command::PutKv {
         key: key.to_owned(),
         value: value.as_bytes().to_vec(),
+    }
+}
+
+/// Bytes as a literal of the database.
+pub fn literal(kind: crate::databases::Kind, bytes: &[u8]) -> String {
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    match kind {
+        crate::databases::Kind::Sqlite => format!("x'{hex}'"),
+        crate::databases::Kind::Postgres => format!("'\\x{hex}'::bytea"),
     }
 }
 

@@ -7,7 +7,9 @@
 //! fault counts how often it fired.
 
 mod faults;
+mod half;
 mod objects;
+mod quota;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -56,7 +58,9 @@ impl S3Server {
         let files = s3s_fs::FileSystem::new(root.path())
             .map_err(|error| io::Error::other(format!("{error:?}")))?;
         let faults = Arc::new(Faults::default());
-        let mut builder = S3ServiceBuilder::new(objects::Objects::new(files, Arc::clone(&faults)));
+        let clock: SharedClock = Arc::new(SystemClock);
+        let objects = objects::Objects::new(files, Arc::clone(&faults), clock);
+        let mut builder = S3ServiceBuilder::new(objects);
         builder.set_auth(SimpleAuth::from_single(ACCESS_KEY_ID, SECRET_ACCESS_KEY));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -118,8 +122,26 @@ impl S3Server {
         self.path(key).is_file()
     }
 
+    /// The folder that holds the bucket's objects, past the server.
+    pub fn folder(&self) -> PathBuf {
+        self.root.path().join(&self.bucket)
+    }
+
     fn path(&self, key: &str) -> PathBuf {
-        self.root.path().join(&self.bucket).join(key)
+        self.folder().join(key)
+    }
+
+    /// Take the bucket away with all that is in it.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn remove_bucket(&self) -> io::Result<()> {
+        std::fs::remove_dir_all(self.root.path().join(&self.bucket))
+    }
+
+    /// Cut its connections and let it take no more.
+    pub fn cut(&self) {
+        self.task.abort();
     }
 
     /// Stop it. Connections are cut.

@@ -127,14 +127,14 @@ async fn one_of_two_leads_and_a_crash_is_taken_over_in_time(kind: Kind) {
 async fn oban_py_32_one_node_name_is_two_contenders(kind: Kind) {
     let (_database, url, _) = database(kind).await;
     let mut one = Node::start(options(&url, "same"));
-    one.term().await;
+    let (first, _) = one.term().await;
     let mut two = Node::start(options(&url, "same"));
     assert_ne!(one.keeper().holder(), two.keeper().holder());
     two.following().await;
     assert!(one.now().holding().is_some());
     one.stop().await;
     let (term, _) = two.term().await;
-    assert_eq!(term.epoch, 2);
+    assert!(term.epoch > first.epoch);
     two.stop().await;
 }
 
@@ -269,11 +269,11 @@ async fn juju_6940_an_expiry_from_a_clock_that_ran_ahead_leaves_no_vacancy(kind:
 async fn named_leases_have_leaders_of_their_own(kind: Kind) {
     let (_database, url, mut raw) = database(kind).await;
     let mut one = Node::start(named(&url, "a", "one"));
-    let mut two = Node::start(named(&url, "b", "it's two"));
+    let mut two = Node::start(named(&url, "b", r"it's \ $2"));
     let (term, _) = one.term().await;
     let (other, _) = two.term().await;
     assert_eq!((term.epoch, other.epoch), (1, 1));
-    let found = row(&mut raw, "aedile_lease WHERE name = 'it''s two'").await;
+    let found = row(&mut raw, "aedile_lease WHERE name = 'it''s \\ $2'").await;
     assert_eq!(found.expect("a row").holder, other.holder);
     one.hand_over(&term).await;
     assert!(two.now().holding().is_some());

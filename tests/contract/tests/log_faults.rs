@@ -1,14 +1,19 @@
-//! Lost messages, a server that hangs or stops, and the two moments inside an
-//! append at which a snapshot can come.
+//! Lost messages, a server that hangs or stops, and the moments inside an append
+//! at which a snapshot can come.
 #![allow(clippy::unwrap_used, reason = "a test ends with what went wrong")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aedile_log::{Answer, Log, LogError, LogHealth, LogOptions};
 use aedile_state::{Command, Value, codec};
 use aedile_tests_contract::databases::{Cluster, Database, Kind, Lose, Proxy, Raw};
+use aedile_tests_contract::logs::held::{
+    HOLD, HOLD_AT_COMMIT, LET_GO, Watching, patient, someone_waits, waiting_since,
+};
 use aedile_tests_contract::logs::{
-    BOUND, clock, create_stream, id, lagging, open, propose, put, register, until,
+    BOUND, clock, create_stream, id, lagging, meta_url, open, propose, put, register, until,
 };
 
 /// A client that goes through a proxy, and a plain connection that does not.
@@ -281,16 +286,6 @@ async fn a_proposal_that_cannot_be_sent_is_refused_in_the_end() {
     log.close().await;
 }
 
-/// Wait until a session of this database waits for a lock.
-async fn someone_waits(raw: &mut Raw) {
-    until("an append waits", async || {
-        let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
-                   AND wait_event_type = 'Lock' AND query LIKE '%INSERT INTO meta_log%'";
-        (raw.integers(sql).await.unwrap() == [1]).then_some(())
-    })
-    .await;
-}
-
 /// The indexes of the rows that stand.
 async fn rows(raw: &mut Raw) -> Vec<i64> {
     raw.integers("SELECT idx FROM meta_log ORDER BY idx")
@@ -388,15 +383,13 @@ async fn an_append_waits_for_one_that_is_under_way_and_lands_behind_it() {
         tokio::spawn(async move { propose(&log, create_stream()).await })
     };
     someone_waits(&mut watch).await;
-    // Longer than one statement may take: it is tried again.
-    let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
-               AND wait_event_type = 'Lock' AND now() - query_start > interval '1500 ms'";
-    clock().sleep(Duration::from_millis(2500)).await;
-    assert_eq!(
-        watch.integers(sql).await.unwrap(),
-        [0],
-        "an append waits for ever"
-    );
+    // No statement waits for ever: it is given up and sent again.
+    let first = waiting_since(&mut watch).await;
+    until("the append is sent again", async || {
+        let now = waiting_since(&mut watch).await;
+        (!now.is_empty() && now != first).then_some(())
+    })
+    .await;
     raw.run("COMMIT").await.unwrap();
     assert_eq!(id(&asked.await.unwrap()), 1);
     assert_eq!(rows(&mut raw).await, [1, 2, 3]);
@@ -493,26 +486,98 @@ async fn a_server_that_stops_and_starts_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_that_holds_a_file_locked_is_waited_for() {
-    let database = Database::create(Kind::Sqlite).await.unwrap();
-    let log = open(&database.url(), LogOptions::default()).await.unwrap();
-    propose(&log, register()).await;
-    let mut raw = database.raw().await.unwrap();
+    let (_database, log, mut raw, waits) = watched().await;
     raw.run("BEGIN IMMEDIATE").await.unwrap();
-    let asked = {
-        let log = log.clone();
-        tokio::spawn(async move { propose(&log, create_stream()).await })
-    };
+    let asked = ask(&log);
+    sent(&waits).await;
     let other = hex(&codec::encode_batch(&[create_stream()]));
     raw.run(&format!(
-        "INSERT INTO meta_log (idx, payload) VALUES (2, x'{other}')"
+        "INSERT INTO meta_log (idx, payload) VALUES (2, x'{other}'); COMMIT"
     ))
     .await
     .unwrap();
-    clock().sleep(Duration::from_millis(300)).await;
-    assert!(!asked.is_finished(), "it did not wait");
-    raw.run("COMMIT").await.unwrap();
     assert_eq!(id(&asked.await.unwrap()), 1);
     assert_eq!(rows(&mut raw).await, [1, 2, 3]);
+    log.close().await;
+}
+
+/// A client on SQLite of which it is told when its append waits.
+async fn watched() -> (Database, Log, Raw, Arc<AtomicUsize>) {
+    let database = Database::create(Kind::Sqlite).await.unwrap();
+    let clock = Watching::appends();
+    let waits = clock.waits();
+    let url = meta_url(&database.url());
+    let log = Log::open(&url, patient(), Arc::new(clock)).await.unwrap();
+    propose(&log, register()).await;
+    let raw = database.raw().await.unwrap();
+    waits.store(0, Ordering::SeqCst);
+    (database, log, raw, waits)
+}
+
+/// Wait until an append has been sent.
+async fn sent(waits: &AtomicUsize) {
+    until("an append waits", async || {
+        (waits.load(Ordering::SeqCst) > 0).then_some(())
+    })
+    .await;
+}
+
+/// Propose a stream, in a task of its own.
+fn ask(log: &Log) -> tokio::task::JoinHandle<Answer> {
+    let log = log.clone();
+    tokio::spawn(async move { propose(&log, create_stream()).await })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_under_the_write_lock_that_an_append_waits_for_sends_it_above() {
+    let (_database, log, mut raw, waits) = watched().await;
+    for _ in 0..4 {
+        raw.append_next(&[create_stream()]).await.unwrap();
+    }
+    let (state, _) = raw.read().await.unwrap().state();
+    let payload = hex(&state.encode_snapshot());
+    raw.run("BEGIN IMMEDIATE").await.unwrap();
+    // By all that it has seen its next index is 2. The row there goes, and the
+    // snapshot that covers it comes, while the append waits for the lock.
+    let asked = ask(&log);
+    sent(&waits).await;
+    raw.run(&format!(
+        "INSERT INTO meta_snapshot (id, applied_idx, payload) VALUES (0, 5, x'{payload}'); \
+         DELETE FROM meta_log WHERE idx <= 5; COMMIT"
+    ))
+    .await
+    .unwrap();
+    assert_eq!(id(&asked.await.unwrap()), 4);
+    assert_eq!(rows(&mut raw).await, [6]);
+    log.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_between_check_and_commit_leaves_the_append_right_behind_it() {
+    let database = Database::create(Kind::Postgres).await.unwrap();
+    let log = open(&database.url(), patient()).await.unwrap();
+    propose(&log, register()).await;
+    propose(&log, create_stream()).await;
+    let (mut raw, mut watch) = (database.raw().await.unwrap(), database.raw().await.unwrap());
+    raw.run(HOLD_AT_COMMIT).await.unwrap();
+    raw.run(HOLD).await.unwrap();
+    let asked = ask(&log);
+    someone_waits(&mut watch).await;
+    // All is decided, nothing is committed: nobody else sees the row.
+    assert_eq!(rows(&mut watch).await, [1, 2]);
+    let (state, _) = watch.read().await.unwrap().state();
+    watch
+        .store_snapshot(2, &state.encode_snapshot())
+        .await
+        .unwrap();
+    watch.truncate(2).await.unwrap();
+    assert!(rows(&mut watch).await.is_empty());
+    raw.run(LET_GO).await.unwrap();
+    assert_eq!(id(&asked.await.unwrap()), 1);
+    assert_eq!(rows(&mut watch).await, [3]);
+    assert_eq!(watch.read().await.unwrap().hole(), None);
+    assert_eq!(id(&propose(&log, create_stream()).await), 2);
+    assert_eq!(*log.health().borrow(), LogHealth::Healthy);
     log.close().await;
 }
 

@@ -22,6 +22,7 @@ for_each_database!(
     a_corrupt_row_is_named_by_its_index_at_the_start,
     a_log_that_begins_in_the_middle_is_said,
     an_index_that_is_none_is_said,
+    clients_that_start_at_once_make_the_tables_together,
 );
 
 /// Everything that describes the tables and what stands in the lease row.
@@ -70,6 +71,7 @@ async fn a_complete_schema_is_only_read(kind: Kind) {
         "aedile_lease",
         "aedile_run",
         "aedile_node",
+        "aedile_divergence",
     ] {
         assert!(tables(&mut raw).await.contains(table), "{table} is missing");
     }
@@ -142,6 +144,7 @@ async fn a_foreign_table_is_named_with_its_columns_and_nothing_is_made(kind: Kin
         "aedile_lease",
         "aedile_run",
         "aedile_node",
+        "aedile_divergence",
     ] {
         raw.run(&format!(
             "CREATE TABLE {table} (account TEXT, balance INTEGER)"
@@ -581,4 +584,26 @@ async fn a_server_that_refuses_or_hangs_is_unreachable_in_time() {
     let missing = format!("{}_none", database.url());
     let error = refused(&missing).await;
     assert!(error.to_string().contains("does not exist"), "{error}");
+}
+
+/// `CREATE TABLE IF NOT EXISTS` of many sessions at once fails in several ways;
+/// a cluster's first nodes start at the same moment. Thirty clusters of eight.
+async fn clients_that_start_at_once_make_the_tables_together(kind: Kind) {
+    let rounds = match kind {
+        Kind::Sqlite => 3,
+        Kind::Postgres => 30,
+    };
+    for round in 0..rounds {
+        let database = Database::create(kind).await.unwrap();
+        let url = database.url();
+        let mut clients = tokio::task::JoinSet::new();
+        for _ in 0..8 {
+            let url = url.clone();
+            clients.spawn(async move { open(&url, LogOptions::default()).await });
+        }
+        for opened in clients.join_all().await {
+            let log = opened.unwrap_or_else(|error| panic!("round {round}: {error}"));
+            log.close().await;
+        }
+    }
 }

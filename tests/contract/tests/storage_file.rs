@@ -11,6 +11,7 @@ use aedile_clock::{SharedClock, SystemClock};
 use aedile_storage::{
     Composite, DeleteOutcome, KeyKind, Store, StoreOptions, key_kind, object_key,
 };
+use aedile_tests_contract::privilege::without_privilege;
 use tempfile::TempDir;
 
 struct Objects {
@@ -57,6 +58,8 @@ impl Objects {
             .await;
         let order: Vec<u64> = outcomes.iter().map(|(id, _)| *id).collect();
         assert_eq!(order, ids, "one outcome an id, in the order given");
+        self.store.settle().await;
+        assert_eq!(self.store.unsettled(), 0);
         outcomes.into_iter().map(|(_, outcome)| outcome).collect()
     }
 }
@@ -93,10 +96,103 @@ async fn ten_thousand_go_and_the_undeletable_one_is_named() {
         .filter(|o| **o == DeleteOutcome::Absent)
         .count();
     assert_eq!((absent, denied(&again[4_711])), (9_999, true));
+    let left: Vec<_> = entries(&objects.root());
+    assert_eq!(left, ["76210000"], "directories go with their objects");
+}
+
+/// The names in a directory, sorted.
+fn entries(path: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(path)
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").file_name())
+        .map(|name| name.into_string().expect("text"))
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+#[tokio::test]
+async fn directories_go_only_as_far_as_they_are_empty() {
+    let objects = Objects::new([1, 2, 3, 4, 6]);
+    let root = objects.root();
+    // An index of the same hash, an upload that is not complete yet, something
+    // beside the inner directory.
+    write(&root.join("10000000/DEFAULT/node-7"), b"x");
+    write(&root.join("20000000/DEFAULT/2#1"), b"x");
+    write(&root.join("30000000/other"), b"x");
+    // Left by somebody who deletes files alone; half of it; an inner link.
+    fs::create_dir_all(root.join("50000000/DEFAULT")).expect("directories");
+    fs::create_dir_all(root.join("70000000")).expect("a directory");
+    fs::create_dir_all(root.join("80000000")).expect("a directory");
+    fs::create_dir_all(root.join("kept/DEFAULT")).expect("directories");
+    symlink("../kept", root.join("80000000/DEFAULT")).expect("a link");
+    // A link to a directory inside that is no object's.
+    symlink("kept", root.join("90000000")).expect("a link");
+    let outcomes = objects.delete(&[1, 2, 3, 4, 5, 7, 8, 9]).await;
+    let (gone, absent) = outcomes.split_at(4);
     assert!(
-        objects.root().join("00000000/DEFAULT").is_dir(),
-        "directories stay"
+        gone.iter().all(|o| *o == DeleteOutcome::Deleted),
+        "{gone:?}"
     );
+    assert!(
+        absent.iter().all(|o| *o == DeleteOutcome::Absent),
+        "{absent:?}"
+    );
+    assert_eq!(
+        entries(&root),
+        [
+            "10000000", "20000000", "30000000", "60000000", "70000000", "80000000", "90000000",
+            "kept"
+        ]
+    );
+    assert_eq!(entries(&root.join("30000000")), ["other"]);
+    assert_eq!(entries(&root.join("kept")), ["DEFAULT"]);
+    assert!(root.join("10000000/DEFAULT/node-7").is_file());
+    assert!(root.join("20000000/DEFAULT/2#1").is_file());
+    assert!(objects.path(6).is_file());
+}
+
+/// As `object_store`'s `LocalFileSystem` does it: open, and where the directory
+/// is missing, make it and open again; then rename within it. How often it was
+/// missing.
+fn upload(path: &Path) -> std::io::Result<usize> {
+    let staged = PathBuf::from(format!("{}#1", path.display()));
+    let mut missing = 0;
+    loop {
+        match fs::File::create_new(&staged) {
+            Ok(_) => {
+                fs::rename(&staged, path)?;
+                return Ok(missing);
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                missing += 1;
+                fs::create_dir_all(path.parent().expect("a parent"))?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_into_the_same_directory_is_not_disturbed() {
+    let objects = Objects::new([]);
+    // An index may share an object's directory, so its writer meets the deletes.
+    let index = objects.root().join("10000000/DEFAULT/node-7");
+    let writer = tokio::task::spawn_blocking(move || {
+        let mut missing = 0;
+        for _ in 0..5_000 {
+            missing += upload(&index)?;
+            // Gone again, so that the directories can go too.
+            fs::remove_file(&index)?;
+        }
+        Ok::<_, std::io::Error>(missing)
+    });
+    while !writer.is_finished() {
+        assert_eq!(objects.delete(&[1]).await, [DeleteOutcome::Absent]);
+    }
+    let missing = writer.await.expect("no panic").expect("no upload fails");
+    assert!(missing > 1, "they never met: {missing}");
+    println!("the writer found its directory gone {missing} times");
 }
 
 #[tokio::test]
@@ -164,21 +260,6 @@ async fn a_file_in_the_place_of_a_directory_is_told() {
     write(&objects.root().join("10000000"), b"x");
     assert!(denied(&objects.delete(&[1]).await[0]));
     assert!(objects.root().join("10000000").is_file());
-}
-
-/// Root obeys no permission, so the threads of this test give it up.
-fn without_privilege(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .on_thread_start(|| {
-            if nix::unistd::geteuid().is_root() {
-                nix::unistd::setfsuid(nix::unistd::Uid::from_raw(65_534));
-            }
-        })
-        .build()
-        .expect("a runtime");
-    runtime.block_on(test);
 }
 
 fn set_mode(path: &Path, mode: u32) {

@@ -1,5 +1,6 @@
 //! The `aedile` binary as a child process.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -21,7 +22,9 @@ pub fn path() -> &'static Path {
         }
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let status = Command::new(cargo)
-            .args(["build", "--quiet", "-p", "aedile", "--bin", "aedile"])
+            // With the features of the whole workspace, as `cargo test --workspace`
+            // has them: by itself it would build wasmtime a second time.
+            .args(["build", "--quiet", "--workspace", "--bin", "aedile"])
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .status()
             .expect("cargo can be started");
@@ -40,14 +43,20 @@ pub fn path() -> &'static Path {
 
 /// The binary with nothing of the surroundings that could configure it.
 fn command() -> Command {
-    let mut command = Command::new(path());
+    let mut command = unconfigured(path());
+    command.stdin(Stdio::null());
+    command
+}
+
+/// A program that begins without whatever here could configure the binary.
+pub fn unconfigured(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("AEDILE_") || text.starts_with("AWS_") {
             command.env_remove(name);
         }
     }
-    command.stdin(Stdio::null());
     command
 }
 
@@ -130,6 +139,11 @@ impl Node {
             child,
             log,
         }
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Send a signal to this node alone.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use aedile_state::{Command, CompactRequest, NOOP, NodeId, ObjectId, Operation, State, StreamId};
 use aedile_storage::{KeyKind, key_kind, object_key};
-use aedile_tests_e2e::captured::Captured;
+use aedile_tests_e2e::captured::{self, Captured};
 use aedile_tests_e2e::ledger::{self, Ledger};
 use aedile_tests_e2e::{binary, cluster, outside};
 use serde_json::Value;
@@ -190,18 +190,13 @@ async fn a_real_node_is_cleaned_to_the_byte() {
 #[tokio::test]
 async fn a_large_store_keeps_what_must_stay() {
     let captured = Captured::unpack("store-b");
-    let passed = pass(&captured, 7).await;
+    let passed = pass(&captured, 0).await;
     let (state, bytes) = &passed.after;
     let before = &passed.before.0;
     let deep = marked(before, Operation::DeepDelete);
     assert_eq!(deep.len(), 20);
-    assert_eq!(ids(&passed.outcome, "parked"), deep);
-    assert_eq!(outside::marks(state), deep, "only parked marks are left");
-    all_there(bytes, &deep);
-    for parked in list(&passed.plan, "parked") {
-        assert!(!parked["reason"].as_str().unwrap().is_empty(), "{parked}");
-    }
-    for id in marked(before, Operation::Delete) {
+    assert_eq!(state.counts().marks, 0);
+    for id in marked(before, Operation::Delete).union(&deep).copied() {
         assert!(!bytes.contains_key(&object_key(id)), "{id} is still there");
     }
     let kept = marked(before, Operation::KeepData);
@@ -228,20 +223,65 @@ async fn a_large_store_keeps_what_must_stay() {
 }
 
 #[tokio::test]
-async fn composites_and_what_they_link_stay() {
+async fn composites_go_and_stay_as_their_capture_says() {
     let captured = Captured::unpack("store-c");
+    let passed = pass(&captured, 0).await;
+    let told: Value = serde_json::from_slice(&captured::fixture("store-c.json")).unwrap();
+    let expect = |name: &str| -> BTreeSet<u64> {
+        let list = told["expect_after_one_pass"][name].as_array().unwrap();
+        list.iter().map(|id| id.as_u64().unwrap()).collect()
+    };
+    assert!(!expect("gone").is_empty() && !expect("there").is_empty());
+    for id in expect("gone") {
+        assert!(
+            passed.before.1.contains_key(&object_key(id)),
+            "{id} was never there"
+        );
+        assert!(
+            !passed.after.1.contains_key(&object_key(id)),
+            "{id} is still there"
+        );
+    }
+    all_there(&passed.after.1, &expect("there"));
+    assert_eq!(outside::marks(&passed.after.0), expect("queue"));
+    // The parts of the DeepDelete, each listed with its composite.
+    let parts: BTreeSet<(u64, u64)> = list(&passed.plan, "deletes")
+        .iter()
+        .filter_map(|delete| Some((delete["part_of"].as_u64()?, delete["id"].as_u64()?)))
+        .collect();
+    assert_eq!(parts, BTreeSet::from([(7, 4), (7, 5), (7, 6)]));
+    assert_eq!(passed.outcome["totals"]["parts"], 3);
+}
+
+#[tokio::test]
+async fn a_damaged_composite_stays_alone_and_goes_once_it_is_mended() {
+    let captured = Captured::unpack("store-c");
+    let path = captured.objects().join(object_key(7));
+    let good = std::fs::read(&path).unwrap();
+    let mut bad = good.clone();
+    *bad.last_mut().unwrap() ^= 0xff;
+    bad.truncate(bad.len() - 8);
+    bad.extend(0x88E2_41B7_85F4_CFF8_u64.to_be_bytes());
+    bad[0] = 0;
+    std::fs::write(&path, &bad).unwrap();
     let passed = pass(&captured, 7).await;
-    // Three marks keep the data; three name composites, one of them deeply.
-    assert_eq!(ids(&passed.plan, "cleans"), BTreeSet::from([17, 18, 19]));
-    assert_eq!(ids(&passed.outcome, "parked"), BTreeSet::from([7, 11, 15]));
-    assert!(
-        passed.before.1 == passed.after.1,
-        "a byte of a composite or a part is gone"
-    );
-    let live = outside::live(&passed.after.0);
-    assert_eq!(live, BTreeSet::from([3, 16, 20]));
-    all_there(&passed.after.1, &live);
-    all_there(&passed.after.1, &(0..=20).collect());
+    assert_eq!(ids(&passed.outcome, "parked"), BTreeSet::from([7]));
+    assert_eq!(outside::marks(&passed.after.0), BTreeSet::from([7]));
+    all_there(&passed.after.1, &BTreeSet::from([4, 5, 6, 7]));
+    for id in [11, 15] {
+        assert!(
+            !passed.after.1.contains_key(&object_key(id)),
+            "{id} waited for another"
+        );
+    }
+    std::fs::write(&path, &good).unwrap();
+    let passed = pass(&captured, 0).await;
+    for id in [4, 5, 6, 7] {
+        assert!(
+            !passed.after.1.contains_key(&object_key(id)),
+            "{id} is still there"
+        );
+    }
 }
 
 #[tokio::test]

@@ -85,7 +85,12 @@ async fn a_database_that_hangs_ends_leadership_before_another_leads() {
     .await;
     proxy.freeze(true);
     let (_, second, _) = leader(&mut raw, &[&b], BOUND).await;
-    assert_eq!(second.epoch, first.epoch + 1);
+    assert!(
+        second.epoch > first.epoch,
+        "{} follows {}",
+        second.epoch,
+        first.epoch
+    );
     said(&a, "the term ends").await;
     said(&b, "leading epoch").await;
     let lost = when(&a.log(), "the term ends").unwrap();

@@ -192,6 +192,71 @@ async fn a_store_that_refuses_is_waited_for() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_whose_bytes_will_not_shrink_is_said_by_check_log_and_status() {
+    let (site, server) = on_server(16, 0).await;
+    server.faults().set_versioning("Enabled");
+    let uri = server.uri();
+    let place = ["--meta-url", site.url(), "--storage", &uri];
+    let check = [&["check", "--json"], &place[..]].concat();
+    let found = binary::json_with(0, &check, &server.environment());
+    let warned = |part: &str| {
+        let items = found["items"].as_array().unwrap();
+        items
+            .iter()
+            .any(|item| item["state"] == "warn" && item["text"].as_str().unwrap().contains(part))
+    };
+    assert!(warned("bytes will not shrink"), "{found}");
+    let node = [&place[..], &["--ttl", "2s", "--heartbeat", "1s"]].concat();
+    let a = Node::start_with("a", site.dir(), &node, &server.environment());
+    said(&a, "bytes will not shrink").await;
+    let status = ["status", "--meta-url", site.url()];
+    until("status says it", BOUND, async || {
+        let text = binary::run_for(0, &status);
+        text.contains("bytes will not shrink").then_some(())
+    })
+    .await;
+    let requests = server.faults().requests();
+    assert_eq!((requests.bulk, requests.single), (0, 0), "a marker is left");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refused_bulk_deletes_are_said_and_single_ones_do() {
+    let (site, server) = on_server(16, 30).await;
+    server
+        .faults()
+        .refuse(s3::Kind::Bulk, 501, "NotImplemented", usize::MAX);
+    let uri = server.uri();
+    let place = ["--meta-url", site.url(), "--storage", &uri];
+    let check = [&["check"], &place[..]].concat();
+    let output = binary::run_with(&check, &server.environment());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("refuses bulk deletes"), "{text}");
+    assert!(server.faults().asked().is_empty());
+
+    let run = [&["run", "--until-idle", "--json"], &place[..]].concat();
+    let outcome = binary::json_with(0, &run, &server.environment());
+    assert_eq!(outcome["totals"]["cleaned"], 30, "{outcome}");
+    let requests = server.faults().requests();
+    assert_eq!((requests.bulk, requests.single), (2, 30), "asked at start");
+    let gone = |id: &u64| !server.holds(&object_key(*id));
+    assert!(site.made.marked.iter().all(gone));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delete_rate_makes_requests_small() {
+    let (site, server) = on_server(16, 200).await;
+    let uri = server.uri();
+    let place = ["--meta-url", site.url(), "--storage", &uri];
+    let run = ["run", "--until-idle", "--json", "--delete-rate", "500"];
+    let run = [&run[..], &place[..]].concat();
+    let outcome = binary::json_with(0, &run, &server.environment());
+    assert_eq!(outcome["totals"]["cleaned"], 200, "{outcome}");
+    // The first asks for one key of nobody's; a tenth of a second's keys each.
+    assert_eq!(server.faults().bulk_sizes(), [1, 50, 50, 50, 50]);
+}
+
 #[tokio::test]
 async fn in_the_wrong_bucket_nothing_is_deleted_nor_cleaned() {
     let captured = Captured::unpack("store-b");
@@ -221,4 +286,55 @@ async fn in_the_wrong_bucket_nothing_is_deleted_nor_cleaned() {
     assert_eq!(outside::marks(&after), outside::marks(&before));
     assert_eq!(outside::live(&after), outside::live(&before));
     assert!(ledger::read(&captured.objects()) == bytes);
+}
+
+/// One pass over 100 000 marks, of which so many are locked: what was cleaned,
+/// and what was asked of the store.
+async fn requests_for(locked: usize) -> (u64, usize) {
+    const MARKS: usize = 100_000;
+    let server = S3Server::start("records").await.unwrap();
+    let site = Site::without_bytes(Kind::Sqlite, 16, MARKS).await;
+    // The bytes of what is marked are of no account here: a store confirms the
+    // end of what is not there as well.
+    for &id in &site.made.live {
+        let key = object_key(id);
+        server.put(&key, &cluster::content(&key)).unwrap();
+    }
+    let step = MARKS / locked.max(1);
+    let stuck = site.made.marked.iter().step_by(step).take(locked);
+    server.faults().deny(stuck.map(|&id| object_key(id)));
+    let before = server.faults().requests();
+    let uri = server.uri();
+    let args = [
+        "run",
+        "--until-idle",
+        "--json",
+        "--meta-url",
+        site.url(),
+        "--storage",
+        &uri,
+    ];
+    let code = if locked == 0 { 0 } else { 5 };
+    let outcome = binary::json_with(code, &args, &server.environment());
+    let after = server.faults().requests();
+    let count = |requests: aedile_tests_contract::s3::Requests| {
+        requests.bulk + requests.single + requests.get + requests.head
+    };
+    let cleaned = outcome["totals"]["cleaned"].as_u64().unwrap();
+    println!("{locked} locked: {cleaned} cleaned, {after:?}");
+    (cleaned, count(after) - count(before))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ravel_1694_one_in_a_hundred_that_is_locked_costs_the_others_nothing() {
+    let (cleaned, clean) = requests_for(0).await;
+    assert_eq!(cleaned, 100_000);
+    let (cleaned, locked) = requests_for(1000).await;
+    assert_eq!(cleaned, 99_000);
+    // A look at the store, and a request for each thousand.
+    assert!(clean <= 130, "{clean} requests");
+    assert!(
+        locked * 10 <= clean * 11,
+        "{locked} requests instead of {clean}"
+    );
 }

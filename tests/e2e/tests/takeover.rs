@@ -53,7 +53,12 @@ async fn killed(kind: Kind, ttl: &str, bound: Duration) {
     let took = clock.boot().since(start);
     println!("crash takeover on {kind:?} with a TTL of {ttl}: {took:?}");
     assert!(took <= bound, "{took:?} is more than {bound:?}");
-    assert_eq!(after.epoch, before.epoch + 1);
+    assert!(
+        after.epoch > before.epoch,
+        "{} follows {}",
+        after.epoch,
+        before.epoch
+    );
     // The new leader works.
     let marked = more_marks(&site, &mut raw).await;
     drained(&mut raw, BOUND).await;
@@ -105,7 +110,12 @@ async fn a_stopped_leader_hands_over(kind: Kind) {
         assert_eq!(stopped.stop(), Some(0), "{}", stopped.log());
         let rest: Vec<&Node> = nodes.iter().collect();
         let (next, after, _) = leader(&mut raw, &rest, BOUND).await;
-        assert_eq!(after.epoch, before.epoch + 1);
+        assert!(
+            after.epoch > before.epoch,
+            "{} follows {}",
+            after.epoch,
+            before.epoch
+        );
         let ended = when(&stopped.log(), "no longer leading").expect("it says that it stopped");
         let epoch = format!("leading epoch={}", after.epoch);
         said(rest[next], &epoch).await;
@@ -145,7 +155,7 @@ async fn a_paused_leader_never_acts_again(kind: Kind) {
     let a = start("a");
     let (_, before, _) = leader(&mut raw, &[&a], BOUND).await;
     until("it works", BOUND, async || {
-        (server.faults().requests().get > 0).then_some(())
+        (server.faults().bulk_in_flight() > 0).then_some(())
     })
     .await;
     pause(&a, &mut raw, kind).await;
@@ -156,7 +166,12 @@ async fn a_paused_leader_never_acts_again(kind: Kind) {
     // The bound counts from when b is up to take it.
     let (_, after, _) = leader(&mut raw, &[&b], BOUND).await;
     assert!(clock.boot().since(paused) < BOUND);
-    assert_eq!(after.epoch, before.epoch + 1);
+    assert!(
+        after.epoch > before.epoch,
+        "{} follows {}",
+        after.epoch,
+        before.epoch
+    );
     server.faults().set_latency(Duration::ZERO);
     drained(&mut raw, BOUND).await;
     let last = raw.last().await.unwrap();

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 
 use aedile_engine::MANIFEST_SECTION;
 use wit_component::StringEncoding;
-use wit_parser::{Resolve, UnresolvedPackageGroup};
+use wit_parser::abi::{AbiVariant, WasmType};
+use wit_parser::{Resolve, UnresolvedPackageGroup, WorldId, WorldItem};
 
 const EXPORT: &str = "aedile:maintenance/maintenance@0.1.0";
 
@@ -50,12 +51,20 @@ pub fn guests() -> Vec<String> {
 pub fn guest(name: &str) -> Vec<u8> {
     let path = folder("guests").join(format!("{name}.wat"));
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+    module(name, &text)
+}
+
+/// The module of a guest's text, under this name.
+///
+/// # Panics
+/// If the text is wrong.
+pub fn module(name: &str, text: &str) -> Vec<u8> {
     let code = text
         .lines()
         .find(|line| !line.trim().is_empty() && !line.starts_with(";;"))
         .unwrap_or_default();
     if code.starts_with("(module") || code.starts_with("(component") {
-        return wat::parse_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        return wat::parse_str(text).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
     let directive = |key: &'static str| {
         text.lines()
@@ -66,7 +75,7 @@ pub fn guest(name: &str) -> Vec<u8> {
             })
             .map(str::trim)
     };
-    let mut module = wat::parse_str(format!("(module\n{text}\n{})", rest(&text)))
+    let mut module = wat::parse_str(format!("(module\n{text}\n{})", rest(text)))
         .unwrap_or_else(|error| panic!("{name}: {error}"));
     let changes: Vec<(&str, &str)> = directive("wit")
         .map(|change| change.split_once(" => ").expect("old => new"))
@@ -89,6 +98,24 @@ pub fn guest(name: &str) -> Vec<u8> {
     };
     custom_section(&mut module, MANIFEST_SECTION, manifest.as_bytes());
     module
+}
+
+/// A guest as the component that the engine would make of it.
+///
+/// # Panics
+/// If there is no such guest, or it is wrong.
+pub fn component(name: &str) -> Vec<u8> {
+    wit_component::ComponentEncoder::default()
+        .module(&guest(name))
+        .and_then(|mut encoder| encoder.encode())
+        .unwrap_or_else(|error| panic!("{name}: {error:#}"))
+}
+
+/// Append a section to a module or component.
+pub fn section(bytes: &mut Vec<u8>, id: u8, contents: &[u8]) {
+    bytes.push(id);
+    leb(bytes, contents.len());
+    bytes.extend_from_slice(contents);
 }
 
 /// What a guest does not define itself.
@@ -131,6 +158,13 @@ fn rest(text: &str) -> String {
 /// # Panics
 /// If the WIT files cannot be read, or a change changes nothing.
 pub fn embed(module: &mut Vec<u8>, changes: &[(&str, &str)]) {
+    let (resolve, world) = world(changes);
+    wit_component::embed_component_metadata(module, &resolve, world, StringEncoding::UTF8)
+        .expect("metadata that can be encoded");
+}
+
+/// The world `plugin` of the WIT files, changed in places.
+fn world(changes: &[(&str, &str)]) -> (Resolve, WorldId) {
     let mut text = String::new();
     let mut files: Vec<PathBuf> = fs::read_dir(folder("../../wit"))
         .expect("the WIT files are there")
@@ -151,8 +185,77 @@ pub fn embed(module: &mut Vec<u8>, changes: &[(&str, &str)]) {
     let world = resolve
         .select_world(&[package], Some("plugin"))
         .expect("the world `plugin`");
-    wit_component::embed_component_metadata(module, &resolve, world, StringEncoding::UTF8)
-        .expect("metadata that can be encoded");
+    (resolve, world)
+}
+
+/// A function that a plugin may import.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Import {
+    /// Its interface: `commands`.
+    pub interface: String,
+    /// Its name there: `put-kv`.
+    pub function: String,
+    /// Parameters and results of the core function, as text.
+    signature: String,
+}
+
+impl Import {
+    /// The field of a core module that imports it under this name.
+    pub fn field(&self, name: &str) -> String {
+        let Self {
+            interface,
+            function,
+            signature,
+        } = self;
+        format!(
+            "(import \"aedile:maintenance/{interface}@0.1.0\" \"{function}\" \
+             (func {name} {signature}))"
+        )
+    }
+}
+
+/// Every function that a plugin may import.
+///
+/// # Panics
+/// If the WIT files cannot be read.
+pub fn imports() -> Vec<Import> {
+    let (resolve, world) = world(&[]);
+    let text = |kind: &str, types: &[WasmType]| match types {
+        [] => String::new(),
+        types => format!(
+            "({kind} {})",
+            types.iter().map(core).collect::<Vec<_>>().join(" ")
+        ),
+    };
+    let mut found = Vec::new();
+    for item in resolve.worlds[world].imports.values() {
+        let WorldItem::Interface { id, .. } = item else {
+            continue;
+        };
+        let interface = &resolve.interfaces[*id];
+        for function in interface.functions.values() {
+            let core = resolve.wasm_signature(AbiVariant::GuestImport, function);
+            found.push(Import {
+                interface: interface.name.clone().unwrap_or_default(),
+                function: function.name.clone(),
+                signature: format!(
+                    "{} {}",
+                    text("param", &core.params),
+                    text("result", &core.results)
+                ),
+            });
+        }
+    }
+    found
+}
+
+fn core(kind: &WasmType) -> &'static str {
+    match kind {
+        WasmType::I32 | WasmType::Pointer | WasmType::Length => "i32",
+        WasmType::I64 | WasmType::PointerOrI64 => "i64",
+        WasmType::F32 => "f32",
+        WasmType::F64 => "f64",
+    }
 }
 
 fn custom_section(module: &mut Vec<u8>, name: &str, data: &[u8]) {
@@ -160,9 +263,7 @@ fn custom_section(module: &mut Vec<u8>, name: &str, data: &[u8]) {
     leb(&mut body, name.len());
     body.extend_from_slice(name.as_bytes());
     body.extend_from_slice(data);
-    module.push(0);
-    leb(module, body.len());
-    module.append(&mut body);
+    section(module, 0, &body);
 }
 
 fn leb(out: &mut Vec<u8>, mut value: usize) {

@@ -4,11 +4,13 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use aedile_clock::{SharedClock, SystemClock};
 use aedile_engine::wit::{
     Answer, Compaction, Counts, DeleteOutcome, HostError, KvEntry, Level, Mark, Node, Object,
-    Operation, Put, Reservation, Stored, Stream, StreamAt, StreamCursor, StreamObject, Transfer,
-    Trim,
+    Operation, Put, Reservation, Stored, Stream, StreamAt, StreamCursor, StreamObject, Sweep,
+    Transfer, Trim,
 };
 use aedile_engine::{Call, Fatal, Host};
 use async_trait::async_trait;
@@ -31,6 +33,8 @@ pub enum Behaviour {
         /// Set at the end.
         ended: Arc<AtomicBool>,
     },
+    /// It takes this long.
+    Slow(Duration),
     /// It panics.
     Panic,
     /// It fails.
@@ -215,6 +219,11 @@ impl Host for Double {
                 ended.store(true, Ordering::SeqCst);
                 Ok(Ok(Answer::Applied))
             }
+            Behaviour::Slow(takes) => {
+                let clock: SharedClock = Arc::new(SystemClock);
+                clock.sleep(takes).await;
+                Ok(Ok(Answer::Redundant))
+            }
             Behaviour::Panic => panic!("the double was told to panic"),
             Behaviour::Fail(fatal) => Err(fatal),
             Behaviour::Error(error) => Ok(Err(error)),
@@ -291,5 +300,21 @@ impl Host for Double {
     async fn read(&mut self, _: u64, _: u64, length: u32) -> Call<Option<Vec<u8>>> {
         self.calls += 1;
         Ok(Ok(Some(vec![7; length as usize + 100])))
+    }
+
+    async fn find_orphans(&mut self) -> Call<Sweep> {
+        self.calls += 1;
+        Ok(Ok(Sweep {
+            listed: 0,
+            candidates: 0,
+            bytes: 0,
+            complete: true,
+            ripe: Vec::new(),
+            held: None,
+        }))
+    }
+
+    async fn delete_orphan(&mut self, ids: Vec<u64>) -> Call<Vec<DeleteOutcome>> {
+        self.delete(ids).await
     }
 }

@@ -6,8 +6,10 @@
 
 mod build;
 mod double;
+mod memory;
 mod trial;
 
-pub use build::{embed, guest, guests};
+pub use build::{Import, component, embed, guest, guests, imports, module, section};
 pub use double::{Behaviour, Double};
+pub use memory::{Peak, resident};
 pub use trial::{Trial, engine, first, grants};

@@ -1,5 +1,7 @@
 //! What the tests of the tree share: where it is, its files, hashes of them.
 
+pub mod contract;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

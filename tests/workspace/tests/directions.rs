@@ -8,13 +8,14 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// What each crate of the host may depend on among the others. A crate that is
 /// not here fails the test: its place has to be decided.
-const MAY_SEE: [(&str, &[&str]); 8] = [
+const MAY_SEE: [(&str, &[&str]); 9] = [
     ("aedile-clock", &[]),
     ("aedile-state", &[]),
     ("aedile-log", &["aedile-clock", "aedile-state"]),
     ("aedile-lease", &["aedile-clock"]),
     ("aedile-storage", &["aedile-clock"]),
     ("aedile-engine", &["aedile-clock"]),
+    ("aedile-supply", &["aedile-clock"]),
     (
         "aedile-runtime",
         &[
@@ -24,6 +25,7 @@ const MAY_SEE: [(&str, &[&str]); 8] = [
             "aedile-lease",
             "aedile-storage",
             "aedile-engine",
+            "aedile-supply",
         ],
     ),
     (
@@ -35,21 +37,23 @@ const MAY_SEE: [(&str, &[&str]); 8] = [
             "aedile-lease",
             "aedile-storage",
             "aedile-engine",
+            "aedile-supply",
             "aedile-runtime",
         ],
     ),
 ];
 
 /// A dependency and the only crates of the host that may have it directly.
-const ONLY: [(&str, &[&str]); 4] = [
+const ONLY: [(&str, &[&str]); 5] = [
     ("wasmtime", &["aedile-engine"]),
     ("anyhow", &["aedile"]),
     ("sqlx", &["aedile-log", "aedile-lease"]),
     ("object_store", &["aedile-storage"]),
+    ("oci-client", &["aedile-supply"]),
 ];
 
 /// Crates that stay free of these, at any depth.
-const NEVER: [(&str, &[&str]); 5] = [
+const NEVER: [(&str, &[&str]); 6] = [
     (
         "aedile-state",
         &["tokio", "sqlx", "wasmtime", "object_store", "aedile-clock"],
@@ -58,6 +62,7 @@ const NEVER: [(&str, &[&str]); 5] = [
     ("aedile-lease", &["wasmtime", "object_store"]),
     ("aedile-storage", &["wasmtime", "sqlx"]),
     ("aedile-engine", &["sqlx", "object_store"]),
+    ("aedile-supply", &["sqlx", "wasmtime", "object_store"]),
 ];
 
 /// The graph as it is built here: for this platform, so that nothing beyond

@@ -7,11 +7,15 @@ use wasmparser::{Parser, Payload};
 const FOLDER: &str = "host/cli/modules";
 
 /// Each module and the manifest that it was built with.
-const MODULES: [(&str, &str); 4] = [
+const MODULES: [(&str, &str); 8] = [
     ("cleaner.wasm", "plugins/cleaner/manifest.json"),
     ("expiry.wasm", "plugins/expiry/manifest.json"),
-    ("kv_ttl.wasm", "examples/kv-ttl/manifest.json"),
-    ("kv_ttl_next.wasm", "examples/kv-ttl/manifest-next.json"),
+    ("kv_ttl.wasm", "plugins/kv-ttl/manifest.json"),
+    ("kv_ttl_next.wasm", "plugins/kv-ttl/manifest-next.json"),
+    ("orphans.wasm", "plugins/orphans/manifest.json"),
+    ("retention.wasm", "plugins/retention/manifest.json"),
+    ("scrub.wasm", "plugins/scrub/manifest.json"),
+    ("trimmed.wasm", "plugins/trimmed/manifest.json"),
 ];
 
 fn lock() -> Table {
@@ -23,7 +27,7 @@ fn lock() -> Table {
 /// What goes into a module: the set that `plugins/build.sh` hashes.
 fn inputs() -> Vec<String> {
     let endings = [".rs", ".toml", ".json", ".wit", ".sh"];
-    let mut inputs: Vec<_> = ["wit", "plugins", "examples/kv-ttl"]
+    let mut inputs: Vec<_> = ["wit", "plugins"]
         .into_iter()
         .flat_map(files)
         .filter(|path| {
@@ -40,7 +44,7 @@ fn the_lock_names_the_sources_that_the_modules_were_built_from() {
     for needed in [
         "wit/world.wit",
         "plugins/Cargo.lock",
-        "examples/kv-ttl/src/lib.rs",
+        "plugins/kv-ttl/src/lib.rs",
     ] {
         assert!(
             inputs.iter().any(|path| path == needed),
@@ -56,7 +60,7 @@ fn the_lock_names_the_sources_that_the_modules_were_built_from() {
     assert_eq!(
         sha256(lines.as_bytes()),
         locked,
-        "wit/, plugins/ or examples/kv-ttl/ changed since the modules in {FOLDER} were built \
+        "wit/ or plugins/ changed since the modules in {FOLDER} were built \
          ({} files: *.rs, *.toml, *.json, *.wit, *.sh and plugins/Cargo.lock): run `make plugins` \
          and commit the modules with modules.lock",
         inputs.len()

@@ -155,14 +155,16 @@ fn configuration(config: &Config, items: &mut Items) {
             items.ok(WHAT, format!("{} = {value} ({source})", setting.name));
         }
     }
-    let checks: [Result<(), ConfigError>; 7] = [
+    let checks: [Result<(), ConfigError>; 9] = [
         config.node().map(drop),
         config.ttl().map(drop),
         config.heartbeat().map(drop),
         config.snapshot_every().map(drop),
+        config.delete_rate().map(drop),
         config.switch(settings::TAKE_OVER).map(drop),
         config.plugin_dir().map(drop),
         config.storage().map(drop),
+        config.trust().map(drop),
     ];
     for error in checks.into_iter().filter_map(Result::err) {
         items.error(WHAT, error);

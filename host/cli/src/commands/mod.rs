@@ -1,12 +1,18 @@
 //! The commands, one file each.
 
+pub(crate) mod author;
 pub(crate) mod check;
+pub(crate) mod control;
 pub(crate) mod lease;
+pub(crate) mod log;
+pub(crate) mod parked;
 pub(crate) mod plan;
 pub(crate) mod plugin;
 pub(crate) mod run;
 pub(crate) mod state;
 pub(crate) mod status;
+mod store_facts;
+pub(crate) mod supply;
 
 use std::sync::Arc;
 

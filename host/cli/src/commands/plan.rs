@@ -69,6 +69,7 @@ fn print(plan: &Plan, limit: Option<usize>) {
     }
     deletes(plan, limit, style);
     cleans(plan, limit, style);
+    orphans(plan, limit, style);
     expires(plan, limit, style);
     others(plan, limit, style);
     left(
@@ -77,7 +78,7 @@ fn print(plan: &Plan, limit: Option<usize>) {
         limit,
     );
     left(
-        style.warn("parked: marks that this version does not handle"),
+        style.warn("parked: what cannot be deleted; `aedile parked list` tells more"),
         &plan.parked,
         limit,
     );
@@ -167,6 +168,41 @@ fn cleans(plan: &Plan, limit: Option<usize>, style: Style) {
     if let Some(more) = more {
         output::line(&format!("  {more}"));
     }
+}
+
+fn orphans(plan: &Plan, limit: Option<usize>, style: Style) {
+    let Some(found) = &plan.orphans else {
+        return;
+    };
+    if let Some(held) = &found.held {
+        output::line(&style.bad(&format!("\nno orphan would be deleted: {held}")));
+    }
+    if found.orphans.is_empty() {
+        return;
+    }
+    title(&style.bold(&format!(
+        "would leave {} ({}) for now",
+        figures::count(found.left, "orphan"),
+        figures::bytes(found.bytes)
+    )));
+    let mut table = Table::new(&[
+        ("object", Align::Right),
+        ("bytes", Align::Right),
+        ("first seen", Align::Left),
+        ("key", Align::Left),
+        ("reason", Align::Left),
+    ]);
+    let (shown, more) = output::cut(&found.orphans, limit);
+    for orphan in shown {
+        table.row([
+            orphan.id.to_string(),
+            figures::bytes(orphan.bytes),
+            figures::time(orphan.first_seen),
+            orphan.key.clone(),
+            orphan.reason.clone(),
+        ]);
+    }
+    show(&table, more);
 }
 
 fn expires(plan: &Plan, limit: Option<usize>, style: Style) {

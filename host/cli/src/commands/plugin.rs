@@ -34,7 +34,9 @@ pub(crate) async fn list(config: &Config) -> anyhow::Result<Exit> {
     let reader = commands::reader(config, &clock).await?;
     let now = reader.database_now().await?.0;
     let records = reader.nodes().await?;
+    let view = reader.view().await?;
     reader.close().await;
+    let (deployed, deployed_json) = commands::control::deployed(&view.state, now);
     let on_nodes: Vec<OnNode> = records
         .iter()
         .filter_map(|record| Some((record, told(record)?)))
@@ -56,8 +58,18 @@ pub(crate) async fn list(config: &Config) -> anyhow::Result<Exit> {
         .collect::<Result<_, _>>()?;
     if json {
         let built_in: Vec<_> = built_in.iter().map(as_json).collect();
-        output::json(&json!({ "now": now, "nodes": on_nodes, "built_in": built_in }))?;
+        output::json(&json!({
+            "now": now,
+            "deployed": deployed_json,
+            "nodes": on_nodes,
+            "built_in": built_in,
+        }))?;
         return Ok(Exit::Ok);
+    }
+    if let Some(deployed) = deployed {
+        output::line(&Style::stdout().bold("deployed"));
+        show(&deployed);
+        output::line("");
     }
     print_nodes(&on_nodes, now);
     output::line("");
@@ -66,14 +78,21 @@ pub(crate) async fn list(config: &Config) -> anyhow::Result<Exit> {
         ("plugin", Align::Left),
         ("version", Align::Left),
         ("digest", Align::Left),
+        ("by default", Align::Left),
         ("what it does", Align::Left),
     ]);
     for found in built_in {
         let manifest = found.manifest;
+        let default = if builtins::on_by_default(&manifest.name) {
+            "on"
+        } else {
+            "off"
+        };
         table.row([
             manifest.name,
             manifest.version,
             figures::short(&found.digest).to_owned(),
+            default.to_owned(),
             manifest.description,
         ]);
     }
@@ -137,7 +156,7 @@ pub(crate) async fn inspect(config: &Config, file: &Path) -> anyhow::Result<Exit
 }
 
 /// The bytes of a file, or of a built-in plugin where no file has its name.
-fn bytes(file: &Path) -> anyhow::Result<Arc<[u8]>> {
+pub(crate) fn bytes(file: &Path) -> anyhow::Result<Arc<[u8]>> {
     let error = match std::fs::read(file) {
         Ok(bytes) => return Ok(Arc::from(bytes)),
         Err(error) => error,

@@ -12,6 +12,7 @@ use aedile_runtime::{Outcome, Parts, Runtime, RuntimeOptions};
 use aedile_storage::{StorageUri, Store, StoreOptions};
 use tokio_util::sync::CancellationToken;
 
+use crate::commands::store_facts;
 use crate::config::{Config, misspelt_variables};
 use crate::exit::Exit;
 use crate::output::{self, figures};
@@ -23,6 +24,7 @@ use crate::{builtins, commands, settings, signals, version};
 pub(crate) struct Setup {
     pub(crate) url: MetaUrl,
     pub(crate) storage: StorageUri,
+    pub(crate) store: StoreOptions,
     pub(crate) runtime: RuntimeOptions,
     pub(crate) log: LogOptions,
     pub(crate) lease: LeaseOptions,
@@ -33,6 +35,10 @@ impl Setup {
     pub(crate) fn new(config: &Config) -> anyhow::Result<Self> {
         let url = config.meta_url()?;
         let storage = config.storage()?;
+        let store = StoreOptions {
+            keys_per_second: config.delete_rate()?,
+            ..StoreOptions::default()
+        };
         let runtime = runtime_options(config)?;
         let lease = LeaseOptions {
             take_over: config.switch(settings::TAKE_OVER)?,
@@ -40,12 +46,14 @@ impl Setup {
         };
         lease.validate()?;
         let log = LogOptions {
+            node: runtime.node.clone(),
             snapshot_every: config.snapshot_every()?,
             ..LogOptions::default()
         };
         Ok(Self {
             url,
             storage,
+            store,
             runtime,
             log,
             lease,
@@ -59,9 +67,15 @@ pub(crate) fn runtime_options(config: &Config) -> anyhow::Result<RuntimeOptions>
     let options = RuntimeOptions {
         node: config.node()?,
         version: version::NUMBER.to_owned(),
-        builtins: builtins::configured(config),
+        builtins: builtins::configured(config)?,
         plugin_dir: config.plugin_dir()?,
+        trust: config.trust()?,
+        stop_file: config.stop_file(),
+        roll_back_after: config
+            .roll_back_after()?
+            .unwrap_or(defaults.roll_back_after),
         confirm_empty_store: config.switch(settings::CONFIRM_EMPTY_STORE)?,
+        orphans: config.orphans()?,
         heartbeat: config.heartbeat()?.unwrap_or(defaults.heartbeat),
         ..defaults
     };
@@ -115,8 +129,8 @@ pub(crate) async fn run(config: &Config) -> anyhow::Result<Exit> {
 /// nothing: opening the log may create tables.
 async fn open(setup: &Setup, clock: SharedClock) -> anyhow::Result<Parts> {
     let engine = Arc::new(Engine::new(EngineOptions::default(), clock.clone())?);
-    let store = Store::open(&setup.storage, StoreOptions::default(), clock.clone())?;
-    store.check().await?;
+    let store = Store::open(&setup.storage, setup.store.clone(), clock.clone())?;
+    store_facts::say(&store).await?;
     look(&setup.url, &clock).await?;
     let log = Log::open(&setup.url, setup.log.clone(), clock.clone()).await?;
     let keeper = match Keeper::start(setup.lease.clone(), clock.clone()) {

@@ -1,7 +1,7 @@
 //! `aedile status`: who leads, what waits, what runs where, the last ticks.
 
-use aedile_log::{NodeRecord, RunRecord};
-use aedile_runtime::{PluginStatus, Status};
+use aedile_log::{DivergenceRecord, NodeRecord, RunRecord};
+use aedile_runtime::{PluginState, PluginStatus, Status, Wanted, WantedState};
 use serde_json::{Value, json};
 
 use crate::commands::lease::Shown;
@@ -27,6 +27,7 @@ struct Found {
     counted: Counted,
     nodes: Vec<(NodeRecord, Option<Status>)>,
     runs: Vec<RunRecord>,
+    divergences: Vec<DivergenceRecord>,
 }
 
 /// Show the status.
@@ -43,6 +44,7 @@ pub(crate) async fn run(config: &Config) -> anyhow::Result<Exit> {
     let view = reader.view().await?;
     let nodes = reader.nodes().await?;
     let runs = reader.runs(limit).await?;
+    let divergences = reader.divergences().await?;
     reader.close().await;
     let found = Found {
         now,
@@ -54,6 +56,7 @@ pub(crate) async fn run(config: &Config) -> anyhow::Result<Exit> {
             .map(|(told, record)| (record, told))
             .collect(),
         runs,
+        divergences,
     };
     if json {
         output::json(&as_json(&found))?;
@@ -97,7 +100,20 @@ fn as_json(found: &Found) -> Value {
             })
         })
         .collect();
+    let divergences: Vec<Value> = found
+        .divergences
+        .iter()
+        .map(|record| {
+            json!({
+                "node": record.node,
+                "index": record.index,
+                "section": record.section,
+                "found": record.found.0,
+            })
+        })
+        .collect();
     json!({
+        "divergences": divergences,
         "now": found.now,
         "leases": found.leases,
         "state": found.counted,
@@ -106,7 +122,7 @@ fn as_json(found: &Found) -> Value {
     })
 }
 
-fn is_gone(record: &NodeRecord, now: i64) -> bool {
+pub(crate) fn is_gone(record: &NodeRecord, now: i64) -> bool {
     now.saturating_sub(record.seen.0) > GONE_MS
 }
 
@@ -130,12 +146,35 @@ fn print(found: &Found) {
         figures::count(figure("reservations"), "reservation"),
         figures::grouped(figure("lapsed_reservations")),
     ));
+    for record in &found.divergences {
+        output::line(&format!(
+            "{} {} since {}: {}",
+            style.bad("diverged"),
+            record.node,
+            figures::ago(record.found.0, found.now),
+            record.reason
+        ));
+    }
     nodes(found, style);
     for (record, told) in &found.nodes {
         if let Some(told) = told
             && !is_gone(record, found.now)
         {
             concerns(told, style);
+        }
+    }
+    for told in found.nodes.iter().filter_map(|(_, told)| told.as_ref()) {
+        if let Some(swept) = &told.orphans {
+            output::line("");
+            output::line(&format!(
+                "orphans  {} ({}) of {}, {} old enough; swept {} by {}",
+                figures::grouped(swept.orphans),
+                figures::bytes(swept.bytes),
+                figures::count(swept.objects, "object"),
+                figures::grouped(swept.ripe),
+                figures::ago(swept.at, found.now),
+                told.node
+            ));
         }
     }
     runs(found, style);
@@ -192,12 +231,75 @@ pub(crate) fn word(value: &impl serde::Serialize) -> String {
 }
 
 fn plugin(plugin: &PluginStatus) -> String {
-    format!(
-        "{} {} ({})",
-        plugin.name,
-        plugin.version,
-        figures::short(&plugin.digest)
-    )
+    let mut notes = Vec::new();
+    if plugin.state != PluginState::Absent {
+        notes.push(figures::short(&plugin.digest).to_owned());
+    }
+    if let Some(revision) = plugin.revision {
+        notes.push(format!("revision {revision}"));
+    }
+    if matches!(
+        plugin.state,
+        PluginState::Disabled | PluginState::Stopped | PluginState::Absent
+    ) {
+        notes.push(word(&plugin.state));
+    }
+    if let Some(wanted) = &plugin.wanted
+        && wanted.state != WantedState::Running
+    {
+        let state = wanted.state.as_str();
+        notes.push(match &wanted.state {
+            WantedState::Canary { done, of, .. } => {
+                format!("revision {} {state} {done} of {of}", wanted.number)
+            }
+            _ => format!("revision {} {state}", wanted.number),
+        });
+    }
+    let version = match plugin.version.as_str() {
+        "" => String::new(),
+        version => format!(" {version}"),
+    };
+    format!("{}{version} ({})", plugin.name, notes.join(", "))
+}
+
+/// What was deployed and is not what runs.
+fn deployed(told: &Status, lines: &mut Vec<String>) {
+    for plugin in &told.plugins {
+        if let Some(back) = &plugin.rolled_back_from {
+            lines.push(format!(
+                "plugin {}: revision {} ({}) was taken back by {}: {}",
+                plugin.name, back.number, back.version, back.by, back.why
+            ));
+        }
+        if let Some(Wanted {
+            number,
+            state:
+                WantedState::Canary {
+                    done,
+                    of,
+                    differing,
+                    last,
+                },
+            ..
+        }) = &plugin.wanted
+        {
+            let last = last.as_deref().unwrap_or("nothing differs");
+            lines.push(format!(
+                "plugin {}: revision {number} is on trial, {done} of {of} ticks, {differing} differ: {last}",
+                plugin.name
+            ));
+        }
+    }
+    if let Some(stop) = &told.stop_file {
+        lines.push(match &stop.problem {
+            Some(problem) => problem.clone(),
+            None => format!(
+                "the stop file {} stops {}",
+                stop.path,
+                stop.plugins.join(", ")
+            ),
+        });
+    }
 }
 
 /// What an operator should look at.
@@ -209,14 +311,30 @@ fn concerns(told: &Status, style: Style) {
     if let Some(doubt) = &told.store_suspect {
         lines.push(format!("storage: {doubt}"));
     }
+    for note in &told.store_notes {
+        lines.push(format!("storage: {note}"));
+    }
     if !told.detail.is_empty()
         && !matches!(word(&told.role).as_str(), "holder" | "follower" | "stopped")
     {
         lines.push(format!("{}: {}", word(&told.role), told.detail));
     }
-    for problem in &told.problems {
-        lines.push(format!("plugin file {}: {}", problem.origin, problem.text));
+    for problem in &told.parked_problems {
+        lines.push(format!(
+            "parked: the key `{}`: {}",
+            problem.key, problem.text
+        ));
     }
+    for problem in &told.problems {
+        let what = match &problem.plugin {
+            Some(plugin) if problem.origin.starts_with("revision ") => {
+                format!("plugin {plugin}, {}", problem.origin)
+            }
+            _ => format!("plugin file {}", problem.origin),
+        };
+        lines.push(format!("{what}: {}", problem.text));
+    }
+    deployed(told, &mut lines);
     for plugin in told.plugins.iter().filter(|plugin| plugin.failures > 0) {
         let error = plugin.error.as_deref().unwrap_or("no reason given");
         lines.push(format!(
@@ -224,6 +342,9 @@ fn concerns(told: &Status, style: Style) {
             plugin.name,
             word(&plugin.state)
         ));
+    }
+    if let Some(held) = told.orphans.as_ref().and_then(|found| found.held.as_ref()) {
+        lines.push(format!("no orphan is deleted: {held}"));
     }
     for (what, objects) in [
         ("conflict", &told.conflicts),
@@ -238,8 +359,13 @@ fn concerns(told: &Status, style: Style) {
         );
         if more.is_some() {
             lines.push(format!(
-                "{what}: {} more; `aedile plan --all` lists them",
-                objects.len() - shown.len()
+                "{what}: {} more; `aedile {} --all` lists them",
+                objects.len() - shown.len(),
+                if what == "parked" {
+                    "parked list"
+                } else {
+                    "plan"
+                }
             ));
         }
     }

@@ -141,7 +141,8 @@ fn plugins(
                 "a built-in plugin has the grants that it needs; remove `grants`".to_owned(),
             ));
         }
-        let settings = toml::to_string(&plain(table))
+        let says = |name: &str| table.iter().any(|(key, _)| key.get_ref().as_ref() == name);
+        let mut settings = toml::to_string(&plain(table))
             .map_err(|error| error.to_string())
             .and_then(|text| {
                 aedile_runtime::source::parse_settings(&text).map_err(|error| error.to_string())
@@ -151,6 +152,9 @@ fn plugins(
                 line: line(),
                 reason: format!("[plugins.{known}]: {reason}"),
             })?;
+        if !says("enabled") {
+            settings.enabled = builtins::on_by_default(known);
+        }
         file.plugins.insert(known, settings);
     }
     Ok(())
@@ -287,7 +291,7 @@ mod tests {
                 "[plugins.claener]",
                 ":1: unknown key `plugins.claener`; did you mean `plugins.cleaner`?",
             ),
-            ("[plugins.kv-ttl]", "has its own file beside it"),
+            ("[plugins.custom]", "has its own file beside it"),
             (
                 "[plugins.cleaner]\ngrants = []",
                 ":2: a built-in plugin has the grants",
@@ -319,6 +323,14 @@ mod tests {
         let cleaner = &file.plugins["cleaner"];
         assert!(!cleaner.enabled);
         assert_eq!(cleaner.schedule.interval, Some(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn a_destructive_plugin_is_off_until_the_file_says_so() {
+        let of = |text: &str| parse(Path::new("a.toml"), text).expect(text).plugins;
+        let silent = of("[plugins.orphans.schedule]\ninterval = \"2h\"\n[plugins.cleaner]\n");
+        assert!(!silent["orphans"].enabled && silent["cleaner"].enabled);
+        assert!(of("[plugins.trimmed]\nenabled = true\n")["trimmed"].enabled);
     }
 
     #[test]

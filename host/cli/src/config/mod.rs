@@ -7,15 +7,17 @@
 mod error;
 mod file;
 mod source;
+mod supply;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use aedile_lease::LeaseOptions;
 use aedile_log::MetaUrl;
-use aedile_runtime::PluginSettings;
+use aedile_runtime::{OrphanOptions, PluginSettings};
 use aedile_storage::StorageUri;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -23,8 +25,8 @@ use clap::parser::ValueSource;
 pub(crate) use error::ConfigError;
 pub(crate) use source::Source;
 
-use crate::secrets;
 use crate::settings::{self, Setting};
+use crate::{builtins, secrets};
 
 /// What was configured, not yet parsed.
 #[derive(Debug, Default)]
@@ -67,6 +69,9 @@ impl Config {
         config.values.extend(values);
         for setting in settings::ALL.iter().filter(|setting| setting.secret) {
             if let Some(text) = config.text(*setting) {
+                if *setting == settings::REGISTRY_PASSWORD {
+                    secrets::register(text);
+                }
                 secrets::register_url(text);
             }
         }
@@ -125,6 +130,30 @@ impl Config {
         Ok(Some(value))
     }
 
+    /// A whole number within bounds.
+    pub(crate) fn count(
+        &self,
+        setting: Setting,
+        least: usize,
+        most: usize,
+    ) -> Result<Option<usize>, ConfigError> {
+        let Some(text) = self.text(setting) else {
+            return Ok(None);
+        };
+        match text.parse() {
+            Ok(value) if (least..=most).contains(&value) => Ok(Some(value)),
+            _ => Err(self.wrong(
+                setting,
+                format!("`{text}` is no whole number from {least} to {most}"),
+            )),
+        }
+    }
+
+    /// That a setting is needed and not set.
+    pub(crate) fn missing(&self, setting: Setting) -> ConfigError {
+        ConfigError::Missing { setting }
+    }
+
     /// The metadata database.
     pub(crate) fn meta_url(&self) -> Result<MetaUrl, ConfigError> {
         let text = self.required(settings::META_URL)?;
@@ -164,6 +193,25 @@ impl Config {
             ));
         }
         Ok(name)
+    }
+
+    /// The stop file, which need not be there.
+    pub(crate) fn stop_file(&self) -> Option<PathBuf> {
+        self.text(settings::STOP_FILE).map(PathBuf::from)
+    }
+
+    /// Failures of first ticks that take a deployed plugin back.
+    pub(crate) fn roll_back_after(&self) -> Result<Option<u32>, ConfigError> {
+        let Some(text) = self.text(settings::ROLL_BACK_AFTER) else {
+            return Ok(None);
+        };
+        match text.trim().parse() {
+            Ok(failures @ 0..=1000) => Ok(Some(failures)),
+            _ => Err(self.wrong(
+                settings::ROLL_BACK_AFTER,
+                "it must be a whole number from 0 to 1000".to_owned(),
+            )),
+        }
     }
 
     /// The plugin directory, which must exist.
@@ -231,9 +279,97 @@ impl Config {
         }
     }
 
+    /// How many objects are deleted in a second, at most.
+    pub(crate) fn delete_rate(&self) -> Result<Option<NonZeroU32>, ConfigError> {
+        let Some(text) = self.text(settings::DELETE_RATE) else {
+            return Ok(None);
+        };
+        match text.parse() {
+            Ok(keys @ 1..=1_000_000) => Ok(NonZeroU32::new(keys)),
+            _ => Err(self.wrong(
+                settings::DELETE_RATE,
+                format!(
+                    "`{text}` is no number of objects a second from 1 to 1000000; leave it out to set no limit"
+                ),
+            )),
+        }
+    }
+
     /// What was set for a built-in plugin.
     pub(crate) fn plugin(&self, name: &str) -> PluginSettings {
-        self.plugins.get(name).cloned().unwrap_or_default()
+        self.plugins
+            .get(name)
+            .cloned()
+            .unwrap_or_else(|| PluginSettings {
+                enabled: builtins::on_by_default(name),
+                ..PluginSettings::default()
+            })
+    }
+
+    /// Built-in plugins that are off by themselves and were enabled for this
+    /// start.
+    pub(crate) fn enabled(&self) -> Result<Vec<&'static str>, ConfigError> {
+        let text = self.text(settings::ENABLE).unwrap_or_default();
+        text.split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .map(|name| {
+                builtins::off().find(|known| *known == name).ok_or_else(|| {
+                    let known: Vec<_> = builtins::off().collect();
+                    self.wrong(
+                        settings::ENABLE,
+                        format!(
+                            "`{}` is no built-in plugin that is off by itself; those are {}",
+                            name.escape_debug(),
+                            known.join(", ")
+                        ),
+                    )
+                })
+            })
+            .collect()
+    }
+
+    /// The rules of the sweep for orphans.
+    pub(crate) fn orphans(&self) -> Result<OrphanOptions, ConfigError> {
+        let defaults = OrphanOptions::default();
+        let grace = self.duration(
+            settings::ORPHAN_GRACE,
+            Duration::ZERO,
+            OrphanOptions::LONGEST_GRACE,
+        )?;
+        if let Some(grace) = grace.filter(|grace| *grace < OrphanOptions::SHORTEST_GRACE)
+            && !grace.is_zero()
+        {
+            return Err(self.wrong(
+                settings::ORPHAN_GRACE,
+                format!(
+                    "`{}` is neither 0s nor at least {}",
+                    humantime::format_duration(grace),
+                    humantime::format_duration(OrphanOptions::SHORTEST_GRACE)
+                ),
+            ));
+        }
+        Ok(OrphanOptions {
+            grace: grace.unwrap_or(defaults.grace),
+            breaker_count: self
+                .number(settings::ORPHAN_BREAKER_COUNT, u64::MAX)?
+                .unwrap_or(defaults.breaker_count),
+            breaker_percent: self
+                .number(settings::ORPHAN_BREAKER_PERCENT, 100)?
+                .and_then(|percent| u8::try_from(percent).ok())
+                .unwrap_or(defaults.breaker_percent),
+        })
+    }
+
+    /// A whole number up to a bound.
+    fn number(&self, setting: Setting, most: u64) -> Result<Option<u64>, ConfigError> {
+        let Some(text) = self.text(setting) else {
+            return Ok(None);
+        };
+        match text.parse::<u64>() {
+            Ok(number) if number <= most => Ok(Some(number)),
+            _ => Err(self.wrong(setting, format!("`{text}` is no number from 0 to {most}"))),
+        }
     }
 
     /// A mistake in a setting's value.

@@ -40,6 +40,20 @@ fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
 }
 
 #[test]
+fn a_delete_rate_is_taken_from_flag_and_file() {
+    let rate = |arguments: &[&str], file| {
+        let rate = load(arguments, file).unwrap().delete_rate().unwrap();
+        rate.map(std::num::NonZeroU32::get)
+    };
+    assert_eq!(rate(&[], None), None);
+    assert_eq!(rate(&[], Some("delete-rate = 300")), Some(300));
+    assert_eq!(
+        rate(&["--delete-rate", "5000"], Some("delete-rate = 300")),
+        Some(5_000)
+    );
+}
+
+#[test]
 fn a_switch_is_given_alone_or_with_a_value() {
     let file = Some("take-over = true");
     let on = |arguments: &[&str], file| {
@@ -101,6 +115,16 @@ fn a_wrong_value_names_its_place_and_what_would_be_right() {
     let config = load(&["--snapshot-every", "3"], None).unwrap();
     let error = config.snapshot_every().unwrap_err().to_string();
     assert!(error.contains("from 16 to"), "{error}");
+    let config = load(&["--delete-rate", "0"], None).unwrap();
+    let error = config.delete_rate().unwrap_err().to_string();
+    assert!(
+        error.contains("--delete-rate: `0` is no number of objects a second from 1 to"),
+        "{error}"
+    );
+    let error = load(&[], Some("delete-rats = 300"))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("did you mean `delete-rate`?"), "{error}");
     let config = load(&["--node", "a b"], None).unwrap();
     assert!(
         config

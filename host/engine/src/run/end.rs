@@ -73,7 +73,7 @@ pub(crate) fn classify(error: &wasmtime::Error, last_words: Option<&str>) -> Tic
             detail: line(&root),
         };
     }
-    if root.contains("handle") && root.contains("exhausted") {
+    if root.contains("handle limit exceeded") {
         return TickEnd::Limit {
             which: LimitName::Handles,
             detail: line(&root),

@@ -113,6 +113,8 @@ async fn in_store(
     let limits = &watch.limits;
     store.set_hostcall_fuel(limits.host_call_bytes);
     store.set_max_component_handles(limits.handles);
+    // Counted, never short: what bounds a tick is its time.
+    let counts = shared.options.count_fuel && store.set_fuel(u64::MAX).is_ok();
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(|store| {
         store.data().standing()?;
@@ -124,6 +126,7 @@ async fn in_store(
     let returned = watch
         .over(meter.charged(invoke(&mut store, &pre, call)))
         .await;
+    let left = if counts { store.get_fuel().ok() } else { None };
     let context = store.into_data();
     let end = match returned {
         Ok(Ok(returned)) => Ok(returned),
@@ -134,6 +137,7 @@ async fn in_store(
         cpu: context.meter.spent(),
         wall: context.elapsed(),
         peak_memory: context.quota.peak,
+        fuel: left.map_or(0, |left| u64::MAX - left),
         ..context.usage
     };
     Ran {

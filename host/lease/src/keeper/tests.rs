@@ -1,5 +1,8 @@
 //! The keeper on a real file, with a connection that misbehaves on demand.
 
+mod errors;
+mod suspend;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,6 +17,7 @@ use crate::store::{self, Connector, Session, StoreError};
 use crate::{Authority, Keeper, Leadership, LeaseOptions, Term, holder};
 
 const LIMIT: Duration = Duration::from_secs(20);
+const TICK: Duration = Duration::from_millis(1);
 
 /// What the next renewal does instead of renewing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -154,21 +158,30 @@ impl Trial {
         let (_, authority) = self.lead().await;
         self.switch.set(fault);
         let mut promised = BootInstant::default();
+        // How late the machine's own timers are: this is not about them.
+        let mut late = Duration::ZERO;
         let ended = authority.ended();
         tokio::pin!(ended);
+        let mut due = self.clock.boot() + TICK;
         loop {
             tokio::select! {
                 biased;
                 () = &mut ended => break,
-                () = self.clock.sleep(Duration::from_millis(1)) => {
+                () = self.clock.sleep_until(due) => {
+                    let now = self.clock.boot();
+                    late = late.max(now.since(due));
                     promised = promised.max(authority.until());
+                    due = now + TICK;
                 }
             }
         }
-        let by_waiting = self.clock.boot().since(promised);
+        let now = self.clock.boot();
+        late = late.max(now.since(due));
+        let by_waiting = now.since(promised).saturating_sub(late);
         self.until("loss", |leadership| leadership.holding().is_none())
             .await;
         let shown = self.clock.boot().since(promised);
+        let shown = shown.saturating_sub(2 * late);
         assert!(self.switch.fired.load(Ordering::Relaxed) > 0, "it fired");
         assert!(!authority.holds());
         (by_waiting, shown)

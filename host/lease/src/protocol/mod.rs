@@ -32,7 +32,7 @@ use crate::Seen;
 pub use state::State;
 
 /// What a keeper was told, as far as the protocol needs it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rules {
     /// Our name in the row: no other process has it.
     pub holder: String,
@@ -48,12 +48,13 @@ pub struct Rules {
     pub take_over: bool,
     /// The longest TTL of the other contenders that is known beforehand.
     pub others_ttl: Duration,
-    /// Seed of the jitter.
-    pub seed: u64,
+    /// Seed of the jitter. `None`: no jitter, for a model that explores every
+    /// order of events anyway.
+    pub seed: Option<u64>,
 }
 
 /// The row, and the database's clock in the same statement.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Row {
     /// Who holds it, or did last.
     pub holder: String,
@@ -66,7 +67,7 @@ pub struct Row {
 }
 
 /// Why a row that somebody holds, or held, may be taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Claim {
     /// By the database's clock it has lapsed.
     Lapsed,
@@ -82,7 +83,7 @@ pub enum Claim {
 
 /// One statement to the database. Each is conditional, and each carries the
 /// epoch it is about: one that arrives late finds another epoch and does nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
     /// Read the row and the clock. Writes nothing.
     Read,
@@ -115,7 +116,7 @@ pub enum Request {
 }
 
 /// What the database said.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reply {
     /// The row: as read, or as read back from the change.
     Row(Row),
@@ -132,7 +133,7 @@ pub enum Reply {
 }
 
 /// What can happen to a keeper.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// The instant that [`State::wake`] named has come.
     Timer,
@@ -219,7 +220,7 @@ pub enum Action {
 }
 
 /// Where this node stands; [`crate::Leadership`] without the authority.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
     /// It does not contend.
     Ineligible {

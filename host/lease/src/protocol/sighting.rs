@@ -11,7 +11,7 @@ use crate::{Seen, is_native};
 const LONGEST_TTL: Duration = Duration::from_secs(300);
 
 /// The row as last read, and for how long it has been so.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Sighting {
     pub(super) row: Row,
     /// The latest instant at which the first reading can have happened.
@@ -23,7 +23,7 @@ pub(super) struct Sighting {
 }
 
 /// What is known of the row and of those who hold it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Sightings {
     pub(super) last: Option<Sighting>,
     /// The greatest epoch seen: no later term of ours may repeat it.

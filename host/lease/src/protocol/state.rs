@@ -7,8 +7,8 @@ use aedile_clock::BootInstant;
 use super::sighting::Sightings;
 use super::{Action, Event, Reply, Request, Row, Rules, Standing};
 
-/// The state of one keeper.
-#[derive(Clone, Debug)]
+/// The state of one keeper. Two that are equal will do the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     pub(super) rules: Rules,
     pub(super) eligible: Result<(), String>,
@@ -29,14 +29,17 @@ pub struct State {
     pub(super) cool_until: BootInstant,
     /// A release was announced while a reading was under way.
     pub(super) announced: bool,
+    /// The last reading was brought about by something that others saw as well:
+    /// a start, an announcement, the end of a lease.
+    pub(super) in_step: bool,
     pub(super) stopping: Option<BootInstant>,
     pub(super) stopped: bool,
     pub(super) warned: Option<BootInstant>,
     pub(super) published: Standing,
-    pub(super) random: u64,
+    pub(super) random: Option<u64>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Role {
     Contending,
     Holding {
@@ -52,7 +55,7 @@ pub(super) enum Role {
 }
 
 /// The one request in flight.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Flight {
     pub(super) attempt: u64,
     pub(super) request: Request,
@@ -62,20 +65,24 @@ pub(super) struct Flight {
 
 /// An acquisition that may still land: on a row at this epoch, until the
 /// database's clock has passed this Unix millisecond.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Unsettled {
     epoch: u64,
     not_after_ms: i64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Lost {
     pub(super) epoch: u64,
+    /// The epoch at which the row is ours, unless it was seen to be another's:
+    /// greater than the term's once an acquisition has landed under which no tick
+    /// was to run.
+    pub(super) row: Option<u64>,
     /// Its ticks have ended: the row may be released.
     pub(super) owner_done: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Trouble {
     Unreachable { since: BootInstant, error: String },
     WrongRole(String),
@@ -103,6 +110,7 @@ impl State {
             lost: None,
             cool_until: now,
             announced: false,
+            in_step: true,
             stopping: None,
             stopped: false,
             warned: None,
@@ -183,8 +191,8 @@ impl State {
                             let epoch = *epoch;
                             self.begin_release(epoch, now, actions);
                         }
-                        (Role::Contending, Some(lost)) => {
-                            self.begin_release(lost.epoch, now, actions);
+                        (Role::Contending, Some(Lost { row: Some(row), .. })) => {
+                            self.begin_release(row, now, actions);
                         }
                         _ => {}
                     }
@@ -196,6 +204,7 @@ impl State {
     /// Look at the row soon, a little later than others might.
     fn hurry(&mut self, now: BootInstant, spread: Duration) {
         self.announced = true;
+        self.in_step = true;
         if self.trouble.is_none() {
             let soon = now + self.part(spread);
             self.next_at = self.next_at.min(soon).max(self.cool_until);
@@ -208,6 +217,7 @@ impl State {
             Role::Contending if self.eligible.is_err() && eligible.is_ok() => {
                 self.next_at = now.max(self.cool_until);
                 self.trouble = None;
+                self.in_step = true;
             }
             _ => {}
         }
@@ -235,14 +245,18 @@ impl State {
             // It ended by itself and its row may still stand. Who contends takes
             // it back under a new epoch; who does not should not keep it.
             Role::Contending if self.lost.is_some_and(|lost| lost.epoch == epoch) => {
-                if self.contends() {
-                    self.lost = Some(Lost {
-                        epoch,
-                        owner_done: true,
-                    });
+                let row = self.lost.and_then(|lost| lost.row);
+                self.lost = row.map(|row| Lost {
+                    epoch,
+                    row: Some(row),
+                    owner_done: true,
+                });
+                let row = row.filter(|_| !self.contends());
+                if let Some(row) = row {
+                    self.begin_release(row, now, actions);
+                }
+                if row != Some(epoch) {
                     actions.push(Action::Released { epoch });
-                } else {
-                    self.begin_release(epoch, now, actions);
                 }
             }
             _ => actions.push(Action::Released { epoch }),
@@ -272,6 +286,7 @@ impl State {
         self.role = Role::Contending;
         self.lost = Some(Lost {
             epoch,
+            row: Some(epoch),
             owner_done: false,
         });
         // What is shown next is read anew.
@@ -345,12 +360,14 @@ impl State {
             (Request::Release { epoch }, Reply::Row(_) | Reply::Refused | Reply::Missing) => {
                 self.have_released(*epoch, now, actions);
             }
-            (Request::Read | Request::Acquire { .. }, Reply::Missing) => {
+            // An acquisition that misses something is not such proof: a trigger
+            // of somebody's may have lost its table. The next reading tells.
+            (Request::Read, Reply::Missing) => {
                 let epoch = self.sightings.greatest;
                 self.send(Request::Seed { epoch }, now, actions);
             }
             (_, Reply::WrongRole(_)) if matches!(self.role, Role::Contending) => {
-                self.next_at = now + self.rules.interval;
+                self.next_at = now + self.interval();
             }
             (_, _) => self.back_off(now),
         }
@@ -364,7 +381,10 @@ impl State {
         if !matches!(self.role, Role::Contending) {
             return;
         }
-        self.lost = self.lost.filter(|lost| ours && lost.epoch == row.epoch);
+        self.lost = self.lost.filter(|lost| ours || !lost.owner_done);
+        if let Some(lost) = &mut self.lost {
+            lost.row = ours.then_some(row.epoch);
+        }
         let in_use = self.lost.is_some_and(|lost| !lost.owner_done);
         if self.contends() && now >= self.cool_until {
             if let Some(claim) = self.sightings.claim(&self.rules) {
@@ -420,8 +440,13 @@ impl State {
             return;
         }
         if !self.contends() {
-            // No tick has run: nothing is to be waited for.
-            self.begin_release(row.epoch, now, actions);
+            match &mut self.lost {
+                // The ticks of the term before may still run: their owner's word
+                // releases this one too.
+                Some(lost) if !lost.owner_done => lost.row = Some(row.epoch),
+                // No tick has run: nothing is to be waited for.
+                _ => self.begin_release(row.epoch, now, actions),
+            }
             return;
         }
         let until = self.until(flight);

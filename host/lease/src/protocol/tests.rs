@@ -1,5 +1,7 @@
 //! The protocol under orders of events that no database would produce on demand.
 
+mod herd;
+mod time;
 mod world;
 
 use std::time::Duration;
@@ -349,6 +351,30 @@ fn kubernetes_71490_without_word_from_the_owner_the_lease_is_kept_until_it_lapse
 }
 
 #[test]
+fn kubernetes_71490_a_term_that_never_began_is_released_when_the_last_one_has_ended() {
+    for lost in [false, true] {
+        let (mut world, epoch) = held(1);
+        world.step(0, Event::Ended { epoch }).expect("ended");
+        world.deliver(0, 0);
+        world
+            .answer(0, 0)
+            .expect("it reads its row and takes it back");
+        world.run(&Op::Eligible(0, false)).expect("ill meanwhile");
+        world.deliver(0, 0);
+        if lost {
+            world.run(&Op::LoseReply(0, 0)).expect("lost");
+        }
+        world.smooth(SECOND + TIMEOUT).expect("its ticks still run");
+        let row = world.row.clone().expect("a row");
+        assert_eq!(row.epoch, epoch + 1);
+        assert!(row.expires_at_ms > 0, "nobody released it");
+        world.owner_done(0, epoch, None).expect("done");
+        world.smooth(SECOND).expect("smooth");
+        assert_eq!(world.row.as_ref().expect("a row").expires_at_ms, 0);
+    }
+}
+
+#[test]
 fn a_native_node_is_waited_for_and_warned_about_once() {
     let mut world = world(1);
     world.step(0, Event::Eligible(Ok(()))).expect("eligible");
@@ -424,5 +450,54 @@ fn a_standby_is_shown_as_such_and_asked_at_leisure() {
     let (state, actions) = state.step(Event::Reply { attempt: 1, reply }, now);
     let detail = "a standby".to_owned();
     assert_eq!(actions, [Action::Publish(Standing::WrongRole { detail })]);
-    assert_eq!(state.wake(), Some(now + INTERVAL));
+    let wake = state.wake().expect("it asks again");
+    assert!(wake <= now + INTERVAL && wake >= now + INTERVAL * 9 / 10);
+}
+
+#[test]
+fn cockroach_85541_an_acquisition_that_misses_a_table_is_not_tried_in_circles() {
+    let state = super::State::new(rules(0), aedile_clock::BootInstant::default());
+    let now = aedile_clock::BootInstant::from_boot(SECOND);
+    let (mut state, _) = state.step(Event::Eligible(Ok(())), now);
+    let free = Row {
+        holder: String::new(),
+        epoch: 3,
+        expires_at_ms: 0,
+        now_ms: 1_000,
+    };
+    let (mut attempt, mut sent) = (1, 0);
+    let (mut now, end) = (now, now + TTL);
+    while now < end {
+        let mut answers = vec![Reply::Row(free.clone())];
+        while let Some(reply) = answers.pop() {
+            let (next, actions) = state.step(Event::Reply { attempt, reply }, now);
+            state = next;
+            for action in actions {
+                if let Action::Send {
+                    attempt: number,
+                    request,
+                } = action
+                {
+                    (attempt, sent) = (number, sent + 1);
+                    answers.push(match request {
+                        Request::Acquire { .. } => Reply::Missing,
+                        _ => Reply::Row(free.clone()),
+                    });
+                    assert!(sent < 100, "{sent} requests in {:?}", now.since(end - TTL));
+                }
+            }
+        }
+        now = state.wake().expect("it goes on").max(now);
+        let (next, actions) = state.step(Event::Timer, now);
+        state = next;
+        for action in actions {
+            if let Action::Send {
+                attempt: number, ..
+            } = action
+            {
+                (attempt, sent) = (number, sent + 1);
+            }
+        }
+    }
+    assert!(sent > 10, "it goes on trying: {sent}");
 }

@@ -55,6 +55,7 @@ impl State {
             // It may still stand: a stop tries once more.
             self.lost = Some(Lost {
                 epoch,
+                row: Some(epoch),
                 owner_done: true,
             });
         }
@@ -120,14 +121,24 @@ impl State {
     /// The next reading: at the usual time, or when the row can be taken.
     pub(super) fn plan_reading(&mut self, now: BootInstant) {
         let mut next = now + self.interval();
+        if std::mem::take(&mut self.in_step) {
+            // Who began together would go on together: each finds a place of
+            // its own in the interval.
+            next = now + self.part(self.rules.interval);
+        }
         if let Some(takeable) = self.sightings.takeable()
             && takeable > now
         {
             let spread = (self.rules.ttl / 50).min(Duration::from_millis(50));
-            next = next.min(takeable + self.part(spread));
+            let takeable = takeable + self.part(spread);
+            if takeable < next {
+                next = takeable;
+                self.in_step = true;
+            }
         }
         if self.announced {
             next = now;
+            self.in_step = true;
         }
         self.next_at = next.max(self.cool_until);
         if self.unsettled.is_some() && !self.contends() {
@@ -145,18 +156,23 @@ impl State {
         let doubled = BACKOFF * (1 << self.setbacks.saturating_sub(1).min(10));
         let wait = doubled.min(self.rules.ttl / 10);
         self.next_at = now + wait / 2 + self.part(wait / 2);
+        // What fails for one as a rule fails for all.
+        self.in_step = true;
     }
 
     /// The interval, up to a tenth shorter, so that nodes spread.
-    fn interval(&mut self) -> Duration {
+    pub(super) fn interval(&mut self) -> Duration {
         let spread = self.rules.interval / 10;
         self.rules.interval - self.part(spread)
     }
 
-    /// A random part of this.
+    /// A random part of this; without a seed none.
     pub(super) fn part(&mut self, of: Duration) -> Duration {
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.random;
+        let Some(random) = &mut self.random else {
+            return Duration::ZERO;
+        };
+        *random = random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = *random;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         let share = u32::try_from((mixed ^ (mixed >> 31)) >> 40).unwrap_or(0);

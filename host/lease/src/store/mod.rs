@@ -1,6 +1,7 @@
 //! The databases behind one small trait: a session carries out a request of the
 //! protocol as conditional statements. A further database is one more module.
 
+mod literal;
 mod postgres;
 mod sqlite;
 mod statements;

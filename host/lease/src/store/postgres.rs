@@ -1,14 +1,18 @@
 //! PostgreSQL: one connection that asks, and listens while it has nothing to ask.
+//!
+//! Behind a pooler that gives each transaction another server connection
+//! (PgBouncer in transaction mode), neither a prepared statement nor a setting
+//! of the session is there for the next request, and a setting that was made
+//! stays for strangers. So a request is one message of plain statements: it
+//! brings its own settings, is one transaction, and takes one round trip.
 
 use std::str::FromStr as _;
 
 use async_trait::async_trait;
-use sqlx::postgres::{PgArguments, PgConnectOptions, PgListener, PgPoolOptions, PgRow};
-use sqlx::query::Query;
-use sqlx::{
-    Acquire as _, AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, Row as _,
-};
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgRow};
+use sqlx::{Acquire as _, AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
 
+use super::literal::{Literal, filled};
 use super::statements::{Dialect, Lease, Statements};
 use super::{Connector, Session, StoreError, row, stored};
 use crate::LeaseName;
@@ -32,13 +36,18 @@ pub(super) struct Postgres {
 
 struct PostgresSession {
     listener: PgListener,
+    /// What each request begins with: its transaction's settings.
+    settings: String,
     statements: Statements,
     lease: Lease,
 }
 
 impl Postgres {
     pub(super) fn new(url: &str, lease: Lease) -> Result<Self, sqlx::Error> {
-        let mut options = PgConnectOptions::from_str(url)?.disable_statement_logging();
+        let mut options = PgConnectOptions::from_str(url)?
+            .disable_statement_logging()
+            // A pooler may refuse it, and nothing here is a float.
+            .extra_float_digits(None);
         if !url.contains("application_name") {
             options = options.application_name("aedile lease");
         }
@@ -75,21 +84,14 @@ impl Connector for Postgres {
         let mut listener = self.listener().await?;
         listener.eager_reconnect(false);
         let limit = self.lease.timeout.as_millis();
-        let setup = format!(
-            "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED; \
-             SET statement_timeout = {limit}; SET lock_timeout = {limit}; \
-             SET idle_in_transaction_session_timeout = {limit}"
+        let settings = format!(
+            "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; \
+             SET LOCAL statement_timeout = {limit}; SET LOCAL lock_timeout = {limit}; "
         );
         let connection = listener.acquire().await.map_err(classify)?;
-        connection
-            .execute(AssertSqlSafe(setup))
-            .await
-            .map_err(classify)?;
-        let standby: bool = sqlx::query_scalar("SELECT pg_is_in_recovery()")
-            .fetch_one(&mut *connection)
-            .await
-            .map_err(classify)?;
-        if standby {
+        let standby = "SELECT pg_is_in_recovery()";
+        let standby = sqlx::raw_sql(standby).fetch_one(connection).await;
+        if standby.and_then(|row| row.try_get(0)).map_err(classify)? {
             return Err(StoreError::WrongRole("the server is a standby".to_owned()));
         }
         listener.listen(CHANNEL).await.map_err(classify)?;
@@ -104,6 +106,7 @@ impl Connector for Postgres {
         );
         Ok(Box::new(PostgresSession {
             listener,
+            settings,
             statements,
             lease: self.lease.clone(),
         }))
@@ -111,32 +114,39 @@ impl Connector for Postgres {
 }
 
 impl PostgresSession {
-    fn query(&self, text: &str) -> Query<'static, sqlx::Postgres, PgArguments> {
-        let query = sqlx::query(AssertSqlSafe(text.to_owned()));
-        match &self.lease.name {
-            LeaseName::Shared => query.bind(0_i64),
-            LeaseName::Named(name) => query.bind(name.clone()),
-        }
+    /// A request with its settings, its parameters filled in: the lease's key is
+    /// the first.
+    fn request(&self, text: &str, parameters: &[Literal<'_>]) -> String {
+        let key = match &self.lease.name {
+            LeaseName::Shared => Literal::Integer(0),
+            LeaseName::Named(name) => Literal::Text(name),
+        };
+        let all: Vec<Literal<'_>> = std::iter::once(key)
+            .chain(parameters.iter().copied())
+            .collect();
+        format!("{}{}", self.settings, filled(text, &all))
     }
 
-    async fn fetch(
-        &mut self,
-        query: Query<'static, sqlx::Postgres, PgArguments>,
-    ) -> Result<Option<PgRow>, StoreError> {
+    async fn fetch(&mut self, request: String) -> Result<Option<PgRow>, StoreError> {
         let connection = self.listener.acquire().await.map_err(classify)?;
-        query.fetch_optional(connection).await.map_err(classify)
+        sqlx::raw_sql(AssertSqlSafe(request))
+            .fetch_optional(connection)
+            .await
+            .map_err(classify)
     }
 
     async fn change(
         &mut self,
-        query: Query<'static, sqlx::Postgres, PgArguments>,
+        text: &str,
+        parameters: &[Literal<'_>],
     ) -> Result<Option<Row>, StoreError> {
-        let found = self.fetch(query).await?;
+        let found = self.fetch(self.request(text, parameters)).await?;
         found.as_ref().map(decode).transpose().map_err(classify)
     }
 
     async fn read(&mut self) -> Result<Option<Row>, StoreError> {
-        let found = self.fetch(self.query(&self.statements.read)).await?;
+        let request = self.request(&self.statements.read, &[]);
+        let found = self.fetch(request).await?;
         let found = found.ok_or(StoreError::Missing)?;
         if found.try_get("read_only").map_err(classify)? {
             return Err(read_only());
@@ -145,22 +155,17 @@ impl PostgresSession {
     }
 
     async fn seed(&mut self, epoch: u64) -> Result<Option<Row>, StoreError> {
-        let create = self.statements.create.clone();
-        let seed = self.query(&self.statements.seed).bind(stored(epoch));
-        let connection = self.listener.acquire().await.map_err(classify)?;
+        let seed = self.request(&self.statements.seed, &[Literal::Integer(stored(epoch))]);
         // Creating needs a right that using does not, even where there is
         // nothing to create: so the row is tried first.
-        if let Err(error) = seed.execute(&mut *connection).await {
-            match classify(error) {
-                StoreError::Missing => {}
-                other => return Err(other),
+        match self.fetch(seed.clone()).await {
+            Ok(_) => {}
+            Err(StoreError::Missing) => {
+                self.fetch(self.request(&self.statements.create, &[]))
+                    .await?;
+                self.fetch(seed).await?;
             }
-            connection
-                .execute(AssertSqlSafe(create))
-                .await
-                .map_err(classify)?;
-            let seed = self.query(&self.statements.seed).bind(stored(epoch));
-            self.change(seed).await?;
+            Err(other) => return Err(other),
         }
         self.read().await
     }
@@ -169,34 +174,39 @@ impl PostgresSession {
 #[async_trait]
 impl Session for PostgresSession {
     async fn perform(&mut self, request: &Request) -> Result<Option<Row>, StoreError> {
-        let holder = self.lease.holder.clone();
+        let lease = self.lease.clone();
+        let holder = Literal::Text(&lease.holder);
         match request {
             Request::Read => self.read().await,
             Request::Acquire { .. } => {
-                let query = self.query(&self.statements.acquire);
-                let Some(acquire) = self.lease.acquire(request) else {
+                let Some(acquire) = lease.acquire(request) else {
                     return Ok(None);
                 };
-                let query = query
-                    .bind(acquire.holder.to_owned())
-                    .bind(acquire.floor)
-                    .bind(acquire.ttl_ms)
-                    .bind(acquire.seen_holder.to_owned())
-                    .bind(acquire.seen_epoch)
-                    .bind(acquire.not_after_ms)
-                    .bind(acquire.regardless)
-                    .bind(acquire.unchanged);
-                self.change(query).await
+                let text = self.statements.acquire.clone();
+                let parameters = [
+                    Literal::Text(acquire.holder),
+                    Literal::Integer(acquire.floor),
+                    Literal::Integer(acquire.ttl_ms),
+                    Literal::Text(acquire.seen_holder),
+                    Literal::Integer(acquire.seen_epoch),
+                    Literal::Integer(acquire.not_after_ms),
+                    Literal::Flag(acquire.regardless),
+                    acquire.unchanged.map_or(Literal::Null, Literal::Integer),
+                ];
+                self.change(&text, &parameters).await
             }
             Request::Renew { epoch } => {
-                let query = self.query(&self.statements.renew);
-                let query = query.bind(holder).bind(stored(*epoch));
-                self.change(query.bind(self.lease.ttl_ms)).await
+                let text = self.statements.renew.clone();
+                let epoch = Literal::Integer(stored(*epoch));
+                let ttl = Literal::Integer(lease.ttl_ms);
+                self.change(&text, &[holder, epoch, ttl]).await
             }
             Request::Release { epoch } => {
-                let query = self.query(&self.statements.release);
-                let query = query.bind(holder).bind(stored(*epoch));
-                self.change(query.bind(self.lease.name.to_string())).await
+                let text = self.statements.release.clone();
+                let epoch = Literal::Integer(stored(*epoch));
+                let name = lease.name.to_string();
+                self.change(&text, &[holder, epoch, Literal::Text(&name)])
+                    .await
             }
             Request::Seed { epoch } => self.seed(*epoch).await,
         }
@@ -235,7 +245,9 @@ fn classify(error: sqlx::Error) -> StoreError {
         Some("25006") => read_only(),
         // Serialization, deadlock, lock and statement time limits, and another
         // session that creates the same table at the same moment.
-        Some("40001" | "40P01" | "55P03" | "57014" | "23505" | "42P07") => StoreError::Busy(text),
+        Some("40001" | "40P01" | "55P03" | "57014" | "23505" | "42P07" | "42710") => {
+            StoreError::Busy(text)
+        }
         _ => StoreError::Lost(text),
     }
 }

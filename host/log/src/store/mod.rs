@@ -13,10 +13,10 @@ use std::time::Duration;
 use aedile_clock::{SharedClock, UnixMillis};
 use async_trait::async_trait;
 
-use crate::records::{LeaseRecord, NodeRecord, RunRecord};
+use crate::records::{DivergenceRecord, LeaseRecord, NodeRecord, RunRecord};
 use crate::schema::Table;
 use crate::url::Backend;
-use crate::{LogError, LogOptions, MetaUrl};
+use crate::{Fence, LogError, LogOptions, MetaUrl};
 
 pub(crate) use fault::{Judged, judge};
 
@@ -83,14 +83,27 @@ pub(crate) struct Fetch {
     pub(crate) rows: Vec<Row>,
 }
 
+/// What the transaction of an append saw around its rows: with them, what a look
+/// from the row before them on would have brought.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Around {
+    /// Index of the snapshot.
+    pub(crate) snapshot: Option<u64>,
+    /// The bytes of the row before them; none if it is not there any more.
+    pub(crate) before: Option<Vec<u8>>,
+}
+
 /// What became of an append.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Append {
     /// All rows stand in the log.
-    Landed,
+    Landed(Around),
     /// None does: the index is taken, or lies at or below the snapshot, or its
     /// predecessor is not there.
     Conflict,
+    /// None does, and there was a place: the term of the fence is over. What the
+    /// lease row says.
+    FencedOut(String),
 }
 
 /// An append that gave no answer.
@@ -132,8 +145,14 @@ pub(crate) trait Store: Send + Sync {
     /// The snapshot.
     async fn snapshot(&self) -> Result<Option<Row>, LogError>;
 
-    /// Add consecutive rows, the first at `first`: all of them, or none.
-    async fn append(&self, first: u64, rows: &[Arc<[u8]>]) -> Result<Append, AppendError>;
+    /// Add consecutive rows, the first at `first`: all of them, or none; with a
+    /// fence, only while its term stands.
+    async fn append(
+        &self,
+        first: u64,
+        rows: &[Arc<[u8]>],
+        fence: Option<&Fence>,
+    ) -> Result<Append, AppendError>;
 
     /// Store a snapshot if it is newer than what is there, then remove the
     /// rows up to `truncate`. Tells whether it was stored.
@@ -161,6 +180,15 @@ pub(crate) trait Store: Send + Sync {
 
     /// All leases.
     async fn leases(&self) -> Result<Vec<LeaseRecord>, LogError>;
+
+    /// Remember that a node has diverged.
+    async fn note_divergence(&self, record: &DivergenceRecord) -> Result<(), LogError>;
+
+    /// Every node that has diverged.
+    async fn divergences(&self) -> Result<Vec<DivergenceRecord>, LogError>;
+
+    /// Forget that a node has diverged. Tells whether it had.
+    async fn clear_divergence(&self, node: &str) -> Result<bool, LogError>;
 
     /// Whether what it reads may have been overtaken, so that it must be opened
     /// anew: a file that nobody had open when it was, and that has changed.

@@ -7,24 +7,29 @@ use std::time::Duration;
 
 use aedile_clock::{SharedClock, UnixMillis};
 use async_trait::async_trait;
-use sqlx::AssertSqlSafe;
 use sqlx::postgres::{PgConnectOptions, PgRow};
+use sqlx::{AssertSqlSafe, Row as _};
 
 use super::connections::{Connections, ask, send};
 use super::{
     Access, Append, AppendError, Fetch, Judged, Limits, Row, Store, Tip, judge, rows, to_column,
 };
-use crate::records::{LeaseRecord, NodeRecord, RUNS_KEPT, RunRecord};
+use crate::records::{DivergenceRecord, LeaseRecord, NodeRecord, RUNS_KEPT, RunRecord};
 use crate::schema::Table;
 use crate::url::Backend;
-use crate::{LogError, LogOptions, MetaUrl};
+use crate::{Fence, LogError, LogOptions, MetaUrl};
 
 /// Now, in Unix milliseconds, read when the expression is evaluated; not when
 /// the transaction began.
 const NOW: &str = "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint";
 
-/// Raised by the check of an append whose place is not free.
-const NO_PLACE: &str = "AE001";
+/// Division by zero: raised by the check of an append whose place is not free. A
+/// code of our own would take a block of PL/pgSQL, which the server compiles anew
+/// for each append.
+const NO_PLACE: &str = "22012";
+
+/// Raised by the check of an append whose fence does not hold.
+const FENCED_OUT: &str = "AE002";
 
 /// A PostgreSQL server.
 pub(super) struct Postgres {
@@ -79,14 +84,32 @@ impl Postgres {
     }
 }
 
+/// Whether a table, or the type of its rows, was made by somebody else at the
+/// same moment: `IF NOT EXISTS` looks before it waits, and then fails in one of
+/// three ways.
+fn made_meanwhile(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    matches!(code.as_deref(), Some("23505" | "42P07" | "42710"))
+}
+
 /// Several statements in one message: one round trip and one implicit
 /// transaction, which the server rolls back whole if the check raises.
 ///
 /// The insert comes first. If its place is taken, or about to be, it waits and
 /// fails. Then a *separate* statement, which under READ COMMITTED sees what was
 /// committed meanwhile, reads the snapshot: a condition inside the insert would
-/// be judged by a view that predates a truncation.
-fn append_statement(first: u64, rows: &[Arc<[u8]>], timeout_ms: u128) -> String {
+/// be judged by a view that predates a truncation. It answers with what stands
+/// around the rows, so that nobody need look for that again.
+///
+/// A fence is read last, and locked: whoever takes the lease over waits for this
+/// transaction, or this one waits for him and then reads what he wrote. A plain
+/// read would let a takeover commit between it and the commit of the row.
+fn append_statement(
+    first: u64,
+    rows: &[Arc<[u8]>],
+    fence: Option<&Fence>,
+    timeout_ms: u128,
+) -> String {
     let bytes: usize = rows.iter().map(|row| row.len() * 2 + 32).sum();
     let mut sql = String::with_capacity(bytes + 1024);
     let _ = write!(
@@ -105,15 +128,37 @@ fn append_statement(first: u64, rows: &[Arc<[u8]>], timeout_ms: u128) -> String 
     let before = first - 1;
     let _ = write!(
         sql,
-        "; DO $check$ BEGIN \
-         IF EXISTS (SELECT 1 FROM meta_snapshot WHERE id = 0 AND applied_idx >= {first}) \
-         OR NOT (EXISTS (SELECT 1 FROM meta_log WHERE idx = {before}) \
+        "; SELECT (SELECT applied_idx FROM meta_snapshot WHERE id = 0), \
+         (SELECT payload FROM meta_log WHERE idx = {before}), \
+         1 / (CASE WHEN EXISTS (SELECT 1 FROM meta_snapshot WHERE id = 0 AND applied_idx >= {first}) \
+           OR NOT (EXISTS (SELECT 1 FROM meta_log WHERE idx = {before}) \
            OR EXISTS (SELECT 1 FROM meta_snapshot WHERE id = 0 AND applied_idx = {before}) \
            OR ({first} = 1 AND NOT EXISTS (SELECT 1 FROM meta_snapshot WHERE id = 0))) \
-         THEN RAISE EXCEPTION 'no place for row {first}' USING ERRCODE = '{NO_PLACE}'; \
-         END IF; END $check$"
+         THEN 0 ELSE 1 END)"
     );
+    if let Some(fence) = fence {
+        let _ = write!(sql, "; DO $check$ BEGIN {} END $check$", fence_check(fence));
+    }
     sql
+}
+
+/// Statements that raise unless the term of a fence stands.
+fn fence_check(fence: &Fence) -> String {
+    // Names are other people's text: as bytes they are nothing but that.
+    let text = |text: &str| format!("convert_from('\\x{}'::bytea, 'UTF8')", hex::encode(text));
+    let row = match &fence.name {
+        None => "meta_lease WHERE id = 0".to_owned(),
+        Some(name) => format!("aedile_lease WHERE name = {}", text(name)),
+    };
+    format!(
+        "PERFORM 1 FROM {row} AND holder = {} AND epoch = {} AND expires_at_ms >= {NOW} FOR SHARE; \
+         IF NOT FOUND THEN RAISE EXCEPTION '%', coalesce((SELECT {} FROM {row}), '{}') \
+         USING ERRCODE = '{FENCED_OUT}'; END IF;",
+        text(&fence.holder),
+        to_column(fence.epoch),
+        rows::LEASE_TEXT,
+        rows::NO_LEASE,
+    )
 }
 
 #[async_trait]
@@ -142,8 +187,7 @@ impl Store for Postgres {
         .execute(connection))
         {
             Ok(_) => {}
-            // Two that create at once: IF NOT EXISTS does not cover the race.
-            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => {}
+            Err(error) if made_meanwhile(&error) => {}
             Err(error) => return Err(self.fail("creating a table")(error)),
         }
         if let Some(seed) = table.seed {
@@ -211,17 +255,31 @@ impl Store for Postgres {
         rows::snapshot(row)
     }
 
-    async fn append(&self, first: u64, rows: &[Arc<[u8]>]) -> Result<Append, AppendError> {
+    async fn append(
+        &self,
+        first: u64,
+        rows: &[Arc<[u8]>],
+        fence: Option<&Fence>,
+    ) -> Result<Append, AppendError> {
         const WHAT: &str = "an append";
-        let sql = append_statement(first, rows, self.append_timeout.as_millis());
+        let sql = append_statement(first, rows, fence, self.append_timeout.as_millis());
         match send!(self, self.limits.append, |connection| sqlx::raw_sql(
             AssertSqlSafe(sql)
         )
-        .execute(connection))
+        .fetch_all(connection))
         {
-            Ok(_) => Ok(Append::Landed),
+            Ok(answer) => {
+                let around = answer.first().map_or(Ok((None, None)), |row: &PgRow| {
+                    Ok((row.try_get(0)?, row.try_get(1)?))
+                });
+                let around = around.map_err(self.fail(WHAT));
+                rows::landed(around.map_err(AppendError::Unknown)?)
+            }
             Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(NO_PLACE) => {
                 Ok(Append::Conflict)
+            }
+            Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(FENCED_OUT) => {
+                Ok(Append::FencedOut(error.message().to_owned()))
             }
             Err(error) => match judge(error, &self.url, WHAT) {
                 Judged::Taken => Ok(Append::Conflict),
@@ -360,6 +418,47 @@ impl Store for Postgres {
             }
         }
         Ok(leases)
+    }
+
+    async fn note_divergence(&self, record: &DivergenceRecord) -> Result<(), LogError> {
+        send!(self, self.limits.small, |connection| sqlx::query(
+            AssertSqlSafe(format!(
+                "INSERT INTO aedile_divergence (node, idx, section, reason, found_ms) \
+                 VALUES ($1, $2, $3, $4, {NOW}) ON CONFLICT (node) DO UPDATE SET \
+                 idx = excluded.idx, section = excluded.section, reason = excluded.reason, \
+                 found_ms = excluded.found_ms"
+            ))
+        )
+        .bind(&record.node)
+        .bind(to_column(record.index))
+        .bind(&record.section)
+        .bind(&record.reason)
+        .execute(connection))
+        .map_err(self.fail("remembering a divergence"))?;
+        Ok(())
+    }
+
+    async fn divergences(&self) -> Result<Vec<DivergenceRecord>, LogError> {
+        let found = ask!(self, self.limits.small, |connection| sqlx::query(
+            rows::DIVERGENCES
+        )
+        .fetch_all(connection))
+        .map_err(self.fail("the divergences"))?;
+        found
+            .iter()
+            .map(rows::divergence::<PgRow>)
+            .collect::<Result<_, _>>()
+            .map_err(self.fail("the divergences"))
+    }
+
+    async fn clear_divergence(&self, node: &str) -> Result<bool, LogError> {
+        let done = send!(self, self.limits.small, |connection| sqlx::query(
+            "DELETE FROM aedile_divergence WHERE node = $1"
+        )
+        .bind(node)
+        .execute(connection))
+        .map_err(self.fail("clearing a divergence"))?;
+        Ok(done.rows_affected() > 0)
     }
 
     async fn close(&self) {

@@ -14,10 +14,10 @@ use super::connections::{Connections, ask, send};
 use super::{
     Access, Append, AppendError, Fetch, Judged, Limits, Row, Store, Tip, judge, rows, to_column,
 };
-use crate::records::{LeaseRecord, NodeRecord, RUNS_KEPT, RunRecord};
+use crate::records::{DivergenceRecord, LeaseRecord, NodeRecord, RUNS_KEPT, RunRecord};
 use crate::schema::Table;
 use crate::url::Backend;
-use crate::{LogError, LogOptions, MetaUrl};
+use crate::{Fence, LogError, LogOptions, MetaUrl};
 
 /// As PicoMQ opens it.
 const BUSY: Duration = Duration::from_secs(5);
@@ -155,8 +155,9 @@ impl Sqlite {
 
 /// The insert lands only right behind its predecessor, which is a row or the
 /// snapshot itself, and above the snapshot. It is one autocommit statement, so
-/// all of it is evaluated under the write lock.
-fn append_statement(rows: usize) -> String {
+/// all of it is evaluated under the write lock, that of a fence too. It returns,
+/// for each row that it inserts, what stands around the first.
+fn append_statement(rows: usize, fence: Option<&Fence>) -> String {
     let values: Vec<String> = (0..rows)
         .map(|row| format!("SELECT ?1 + {row} AS idx, ?{} AS payload", row + 2))
         .collect();
@@ -166,9 +167,70 @@ fn append_statement(rows: usize) -> String {
          WHERE NOT EXISTS (SELECT 1 FROM meta_snapshot WHERE id = 0 AND applied_idx >= ?1) \
          AND (EXISTS (SELECT 1 FROM meta_log WHERE idx = ?1 - 1) \
               OR EXISTS (SELECT 1 FROM meta_snapshot WHERE id = 0 AND applied_idx = ?1 - 1) \
-              OR (?1 = 1 AND NOT EXISTS (SELECT 1 FROM meta_snapshot WHERE id = 0)))",
-        values.join(" UNION ALL ")
+              OR (?1 = 1 AND NOT EXISTS (SELECT 1 FROM meta_snapshot WHERE id = 0))){} \
+         RETURNING (SELECT applied_idx FROM meta_snapshot WHERE id = 0), \
+         CASE idx WHEN ?1 THEN (SELECT payload FROM meta_log WHERE idx = ?1 - 1) END",
+        values.join(" UNION ALL "),
+        fence
+            .map(|fence| format!(" AND EXISTS ({})", fence_statement(fence, rows + 2)))
+            .unwrap_or_default()
     )
+}
+
+/// Finds the lease row if the term stands. Its parameters, from `first` on: the
+/// row's key, holder, epoch.
+fn fence_statement(fence: &Fence, first: usize) -> String {
+    format!(
+        "SELECT 1 FROM {} = ?{first} AND holder = ?{} AND epoch = ?{} AND expires_at_ms >= {NOW}",
+        lease_row(fence),
+        first + 1,
+        first + 2
+    )
+}
+
+/// Where the row of a fence's lease is; its key follows.
+fn lease_row(fence: &Fence) -> &'static str {
+    match fence.name {
+        None => "meta_lease WHERE id",
+        Some(_) => "aedile_lease WHERE name",
+    }
+}
+
+/// Bind the key of a fence's lease row: a number, or a name.
+macro_rules! bind_key {
+    ($query:expr, $fence:expr) => {
+        match &$fence.name {
+            None => $query.bind(0_i64),
+            Some(name) => $query.bind(name.clone()),
+        }
+    };
+}
+
+impl Sqlite {
+    /// What the lease row says, if the term of a fence is over. Once over it
+    /// never stands again, so that this may be asked after the append.
+    async fn fenced_out(&self, fence: &Fence) -> Result<Option<String>, LogError> {
+        const WHAT: &str = "the lease of a fence";
+        let stands: Option<i64> = ask!(self, self.limits.small, |connection| bind_key!(
+            sqlx::query_scalar(AssertSqlSafe(fence_statement(fence, 1))),
+            fence
+        )
+        .bind(fence.holder.clone())
+        .bind(to_column(fence.epoch))
+        .fetch_optional(connection))
+        .map_err(self.fail(WHAT))?;
+        if stands.is_some() {
+            return Ok(None);
+        }
+        let sql = format!("SELECT {} FROM {} = ?1", rows::LEASE_TEXT, lease_row(fence));
+        let says: Option<String> = ask!(self, self.limits.small, |connection| bind_key!(
+            sqlx::query_scalar(AssertSqlSafe(sql.clone())),
+            fence
+        )
+        .fetch_optional(connection))
+        .map_err(self.fail(WHAT))?;
+        Ok(Some(says.unwrap_or_else(|| rows::NO_LEASE.to_owned())))
+    }
 }
 
 #[async_trait]
@@ -254,18 +316,36 @@ impl Store for Sqlite {
         rows::snapshot(row)
     }
 
-    async fn append(&self, first: u64, rows: &[Arc<[u8]>]) -> Result<Append, AppendError> {
+    async fn append(
+        &self,
+        first: u64,
+        rows: &[Arc<[u8]>],
+        fence: Option<&Fence>,
+    ) -> Result<Append, AppendError> {
         const WHAT: &str = "an append";
-        let mut query =
-            sqlx::query(AssertSqlSafe(append_statement(rows.len()))).bind(to_column(first));
+        let mut query = sqlx::query_as(AssertSqlSafe(append_statement(rows.len(), fence)))
+            .bind(to_column(first));
         for row in rows {
             query = query.bind(row.to_vec());
         }
+        if let Some(fence) = fence {
+            query = bind_key!(query, fence)
+                .bind(fence.holder.clone())
+                .bind(to_column(fence.epoch));
+        }
         match send!(self, self.limits.append, |connection| query
-            .execute(connection))
+            .fetch_all(connection))
         {
-            Ok(done) if done.rows_affected() == rows.len() as u64 => Ok(Append::Landed),
-            Ok(_) => Ok(Append::Conflict),
+            Ok(landed) if landed.len() == rows.len() => {
+                rows::landed(landed.into_iter().next().unwrap_or_default())
+            }
+            Ok(_) => match fence {
+                Some(fence) => Ok(match self.fenced_out(fence).await? {
+                    Some(says) => Append::FencedOut(says),
+                    None => Append::Conflict,
+                }),
+                None => Ok(Append::Conflict),
+            },
             Err(error) => match judge(error, &self.url, WHAT) {
                 Judged::Taken => Ok(Append::Conflict),
                 Judged::Refused(error) => Err(AppendError::Refused(error)),
@@ -401,6 +481,47 @@ impl Store for Sqlite {
             }
         }
         Ok(leases)
+    }
+
+    async fn note_divergence(&self, record: &DivergenceRecord) -> Result<(), LogError> {
+        send!(self, self.limits.small, |connection| sqlx::query(
+            AssertSqlSafe(format!(
+                "INSERT INTO aedile_divergence (node, idx, section, reason, found_ms) \
+                 VALUES (?1, ?2, ?3, ?4, {NOW}) ON CONFLICT (node) DO UPDATE SET \
+                 idx = excluded.idx, section = excluded.section, reason = excluded.reason, \
+                 found_ms = excluded.found_ms"
+            ))
+        )
+        .bind(&record.node)
+        .bind(to_column(record.index))
+        .bind(&record.section)
+        .bind(&record.reason)
+        .execute(connection))
+        .map_err(self.fail("remembering a divergence"))?;
+        Ok(())
+    }
+
+    async fn divergences(&self) -> Result<Vec<DivergenceRecord>, LogError> {
+        let found = ask!(self, self.limits.small, |connection| sqlx::query(
+            rows::DIVERGENCES
+        )
+        .fetch_all(connection))
+        .map_err(self.fail("the divergences"))?;
+        found
+            .iter()
+            .map(rows::divergence::<SqliteRow>)
+            .collect::<Result<_, _>>()
+            .map_err(self.fail("the divergences"))
+    }
+
+    async fn clear_divergence(&self, node: &str) -> Result<bool, LogError> {
+        let done = send!(self, self.limits.small, |connection| sqlx::query(
+            "DELETE FROM aedile_divergence WHERE node = ?1"
+        )
+        .bind(node)
+        .execute(connection))
+        .map_err(self.fail("clearing a divergence"))?;
+        Ok(done.rows_affected() > 0)
     }
 
     fn overtaken(&self) -> bool {

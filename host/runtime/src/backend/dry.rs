@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use aedile_clock::{SharedClock, UnixMillis};
 use aedile_log::{Answer, View};
-use aedile_state::{Changes, Command, ObjectId, Operation, Rejection, State, Value};
+use aedile_state::{Changes, Command, ObjectId, Rejection, State, Value};
 use aedile_storage::{DeleteOutcome, Store, object_key};
 use async_trait::async_trait;
 
-use super::{Backend, Trouble};
-use crate::guard::operation_name;
+use super::{Backend, Doomed, Trouble};
+use crate::guard::{Orphan, is_note, operation_name};
 use crate::plan::{PlannedClean, PlannedCommand, PlannedDelete, PlannedExpiry};
 
 /// Looks that are taken at the store at once.
@@ -24,14 +24,22 @@ pub(crate) struct Noted {
     pub(crate) cleans: Vec<PlannedClean>,
     pub(crate) expires: Vec<PlannedExpiry>,
     pub(crate) commands: Vec<PlannedCommand>,
+    /// The commands themselves, notes about orphans apart.
+    pub(crate) proposed: Vec<Command>,
+}
+
+/// What a dry run has come to: the state, and what it has "deleted".
+#[derive(Clone, Debug, Default)]
+pub(crate) struct World {
+    pub(crate) view: Arc<View>,
+    /// Absent from then on.
+    pub(crate) gone: HashSet<ObjectId>,
 }
 
 #[derive(Debug)]
 struct Scratch {
-    view: Arc<View>,
+    world: World,
     noted: Noted,
-    /// Objects that the run has "deleted": absent from then on.
-    gone: HashSet<ObjectId>,
 }
 
 /// A scratch copy of the state over a store that is only looked at.
@@ -45,11 +53,19 @@ pub(crate) struct Dry {
 
 impl Dry {
     pub(crate) fn new(view: View, now: UnixMillis, store: Store, clock: SharedClock) -> Self {
+        let world = World {
+            view: Arc::new(view),
+            gone: HashSet::new(),
+        };
+        Self::of(world, now, store, clock)
+    }
+
+    /// From where another dry run has come to.
+    pub(crate) fn of(world: World, now: UnixMillis, store: Store, clock: SharedClock) -> Self {
         Self {
             scratch: Mutex::new(Scratch {
-                view: Arc::new(view),
+                world,
                 noted: Noted::default(),
-                gone: HashSet::new(),
             }),
             store,
             clock,
@@ -61,6 +77,11 @@ impl Dry {
         self.scratch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What it has come to.
+    pub(crate) fn world(&self) -> World {
+        self.scratch().world.clone()
+    }
+
     /// What was noted.
     pub(crate) fn take_noted(&self) -> Noted {
         std::mem::take(&mut self.scratch().noted)
@@ -70,6 +91,9 @@ impl Dry {
 impl Noted {
     /// Note a command that the scratch state accepted and that changed it.
     fn command(&mut self, plugin: &str, before: &State, command: &Command) {
+        if !is_note(command) {
+            self.proposed.push(command.clone());
+        }
         match command {
             Command::ExpirePreparedObjects { now_ms } => {
                 self.expires.extend(
@@ -87,6 +111,8 @@ impl Noted {
                     })
                 }));
             }
+            // A plan lists the orphans themselves.
+            note if is_note(note) => {}
             other => self.commands.push(PlannedCommand {
                 plugin: plugin.to_owned(),
                 command: other.name().to_owned(),
@@ -103,7 +129,7 @@ impl Backend for Dry {
     }
 
     fn latest(&self) -> Arc<View> {
-        self.scratch().view.clone()
+        self.scratch().world.view.clone()
     }
 
     async fn fresh(&self) -> Result<Arc<View>, Trouble> {
@@ -116,7 +142,7 @@ impl Backend for Dry {
 
     async fn propose(&self, plugin: &str, commands: Vec<Command>) -> Result<Vec<Answer>, Trouble> {
         let mut scratch = self.scratch();
-        let mut state = scratch.view.state.clone();
+        let mut state = scratch.world.view.state.clone();
         let mut answers = Vec::with_capacity(commands.len());
         for command in &commands {
             let before = state.clone();
@@ -130,23 +156,20 @@ impl Backend for Dry {
                 Err(rejection) => Answer::Rejected(rejection),
             });
         }
-        let index = scratch.view.index + 1;
-        scratch.view = Arc::new(View { index, state });
+        let index = scratch.world.view.index + 1;
+        scratch.world.view = Arc::new(View { index, state });
         Ok(answers)
     }
 
-    async fn delete(
-        &self,
-        plugin: &str,
-        objects: &[(ObjectId, Operation)],
-    ) -> Vec<(ObjectId, DeleteOutcome)> {
-        let ids: Vec<u64> = objects.iter().map(|(id, _)| id.0).collect();
+    async fn delete(&self, plugin: &str, objects: &[Doomed]) -> Vec<(ObjectId, DeleteOutcome)> {
+        let ids: Vec<u64> = objects.iter().map(|doomed| doomed.id.0).collect();
         let looks = self.store.head_many(&ids, LOOKS).await;
         let mut scratch = self.scratch();
         let mut outcomes = Vec::with_capacity(objects.len());
-        for (&(id, operation), (_, look)) in objects.iter().zip(looks) {
+        for (doomed, (_, look)) in objects.iter().zip(looks) {
+            let id = doomed.id;
             let bytes = match look {
-                Ok(stored) if !scratch.gone.contains(&id) => stored.map(|stored| stored.size),
+                Ok(stored) if !scratch.world.gone.contains(&id) => stored.map(|stored| stored.size),
                 Ok(_) => None,
                 Err(error) => {
                     outcomes.push((id, DeleteOutcome::Retry(error.to_string())));
@@ -160,20 +183,48 @@ impl Backend for Dry {
                     None => DeleteOutcome::Absent,
                 },
             ));
-            scratch.gone.insert(id);
+            scratch.world.gone.insert(id);
             scratch.noted.deletes.push(PlannedDelete {
                 id: id.0,
                 key: object_key(id.0),
                 bytes,
-                operation: operation_name(operation).to_owned(),
-                reason: match bytes {
-                    Some(_) => "marked destroyed; not live, not reserved, not linked".to_owned(),
-                    None => "marked destroyed; its bytes are already gone".to_owned(),
-                },
+                operation: operation_name(doomed.operation).to_owned(),
+                part_of: doomed.part_of.map(|of| of.0),
+                reason: reason(doomed, bytes.is_some()),
                 plugin: plugin.to_owned(),
             });
         }
         outcomes
+    }
+
+    async fn delete_orphans(
+        &self,
+        plugin: &str,
+        orphans: &[Orphan],
+    ) -> Vec<(ObjectId, DeleteOutcome)> {
+        let mut scratch = self.scratch();
+        let mut outcomes = Vec::with_capacity(orphans.len());
+        for orphan in orphans {
+            scratch.world.gone.insert(orphan.id);
+            scratch.noted.deletes.push(PlannedDelete {
+                id: orphan.id.0,
+                key: object_key(orphan.id.0),
+                bytes: Some(orphan.size),
+                operation: "orphan".to_owned(),
+                part_of: None,
+                reason: format!(
+                    "known to no view, linked by no composite; seen as an orphan for {}",
+                    humantime::format_duration(Duration::from_secs(orphan.age.counted.as_secs()))
+                ),
+                plugin: plugin.to_owned(),
+            });
+            outcomes.push((orphan.id, DeleteOutcome::Deleted));
+        }
+        outcomes
+    }
+
+    fn gone(&self, id: ObjectId) -> bool {
+        self.scratch().world.gone.contains(&id)
     }
 
     fn store(&self) -> &Store {
@@ -183,6 +234,19 @@ impl Backend for Dry {
     fn clock(&self) -> &SharedClock {
         &self.clock
     }
+}
+
+/// Why an object may go, for people.
+fn reason(doomed: &Doomed, there: bool) -> String {
+    let named = match doomed.part_of {
+        Some(of) => format!("part of the composite {of}, which goes with its parts"),
+        None => "marked destroyed".to_owned(),
+    };
+    let state = match there {
+        true => "not live, not reserved, not linked by another",
+        false => "its bytes are already gone",
+    };
+    format!("{named}; {state}")
 }
 
 /// What a command is about, for people.

@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aedile_clock::{SharedClock, UnixMillis};
-use aedile_lease::Authority;
-use aedile_log::{Answer, Log, View};
-use aedile_state::{Command, ObjectId, Operation};
+use aedile_lease::{Authority, LeaseName, Term};
+use aedile_log::{Answer, Fence, Log, LogError, View};
+use aedile_state::{Command, ObjectId};
 use aedile_storage::{DeleteOutcome, Store};
 use async_trait::async_trait;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Backend, Trouble};
+use super::{Backend, Doomed, Trouble};
+use crate::guard::Orphan;
+use crate::source::PluginSet;
 
 /// The real log and store, for as long as one term's authority holds.
 #[derive(Debug)]
@@ -24,12 +27,44 @@ pub(crate) struct Live {
     pub(crate) stop: CancellationToken,
     /// How long a call waits for the log.
     pub(crate) catch_up: Duration,
+    /// The term, as the log knows it.
+    pub(crate) fence: Fence,
+    /// Whose settings say which plugins are fenced.
+    pub(crate) set: watch::Receiver<Arc<PluginSet>>,
 }
 
 impl Live {
     /// How long one call may take now.
     fn bound(&self) -> Result<Duration, Trouble> {
         self.authority().ok_or(Trouble::LeaseLost)
+    }
+
+    async fn unlink(&self, ids: &[u64]) -> Vec<(ObjectId, DeleteOutcome)> {
+        self.store
+            .delete(ids, &|| self.authority())
+            .await
+            .into_iter()
+            .map(|(id, outcome)| (ObjectId(id), outcome))
+            .collect()
+    }
+
+    fn is_fenced(&self, plugin: &str) -> bool {
+        let set = self.set.borrow();
+        let loaded = set.plugins.get(plugin);
+        loaded.is_some_and(|loaded| loaded.settings.fenced)
+    }
+
+    async fn propose_fenced(&self, commands: Vec<Command>) -> Result<Vec<Answer>, LogError> {
+        let answers = self.log.propose_fenced(commands, &self.fence).await?;
+        for answer in &answers {
+            if let Answer::FencedOut(reason) = answer {
+                // The row knows better than this node's clock.
+                tracing::warn!(%reason, "the term is over");
+                self.stop.cancel();
+                break;
+            }
+        }
+        Ok(answers)
     }
 }
 
@@ -62,28 +97,26 @@ impl Backend for Live {
         }
     }
 
-    async fn propose(&self, _: &str, commands: Vec<Command>) -> Result<Vec<Answer>, Trouble> {
+    async fn propose(&self, plugin: &str, commands: Vec<Command>) -> Result<Vec<Answer>, Trouble> {
         self.bound()?;
         // Not bounded here: what was handed to the log may land, and its answer
         // is waited for. The log bounds its own statements.
-        self.log
-            .propose(commands)
-            .await
-            .map_err(|error| Trouble::Unavailable(chain(&error)))
+        let answers = if self.is_fenced(plugin) {
+            self.propose_fenced(commands).await
+        } else {
+            self.log.propose(commands).await
+        };
+        answers.map_err(|error| Trouble::Unavailable(chain(&error)))
     }
 
-    async fn delete(
-        &self,
-        _: &str,
-        objects: &[(ObjectId, Operation)],
-    ) -> Vec<(ObjectId, DeleteOutcome)> {
-        let ids: Vec<u64> = objects.iter().map(|(id, _)| id.0).collect();
-        self.store
-            .delete(&ids, &|| self.authority())
-            .await
-            .into_iter()
-            .map(|(id, outcome)| (ObjectId(id), outcome))
-            .collect()
+    async fn delete(&self, _: &str, objects: &[Doomed]) -> Vec<(ObjectId, DeleteOutcome)> {
+        let ids: Vec<u64> = objects.iter().map(|doomed| doomed.id.0).collect();
+        self.unlink(&ids).await
+    }
+
+    async fn delete_orphans(&self, _: &str, orphans: &[Orphan]) -> Vec<(ObjectId, DeleteOutcome)> {
+        let ids: Vec<u64> = orphans.iter().map(|orphan| orphan.id.0).collect();
+        self.unlink(&ids).await
     }
 
     fn store(&self) -> &Store {
@@ -105,4 +138,12 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+/// A term as the log knows it.
+pub(crate) fn fence(term: &Term) -> Fence {
+    match &term.lease {
+        LeaseName::Shared => Fence::shared(&term.holder, term.epoch),
+        LeaseName::Named(name) => Fence::named(name, &term.holder, term.epoch),
+    }
 }

@@ -1,26 +1,18 @@
 //! Deletes: which of the objects asked for may go, and what the store says.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use aedile_log::View;
 use aedile_state::{ObjectId, Operation, State};
-use aedile_storage::{Composite, DeleteOutcome, StorageError};
+use aedile_storage::DeleteOutcome;
 use futures_util::{FutureExt as _, StreamExt as _};
 
-use super::guards::{CHUNK, lock};
-use super::{
-    COMPOSITE, Conflict, Deletion, Found, Guards, Refusal, StoreTrust, Trust, Verdict, Why, judge,
-};
-use crate::backend::{Backend, Trouble};
+use super::guards::{CHUNK, LOOKS, lock};
+use super::{Conflict, Deletion, Found, Guards, Refusal, StoreTrust, Trust, Verdict, Why, judge};
+use crate::backend::{Backend, Doomed, Trouble};
 
 /// Chunks of one call that are in flight.
 const CHUNKS: usize = 4;
-/// Looks that are taken at the store at once.
-const LOOKS: usize = 32;
-/// Rounds in which new composites may turn up before a call gives up.
-const ROUNDS: usize = 5;
 /// Most refusals that are kept for a report.
 const REFUSALS: usize = 10_000;
 
@@ -32,14 +24,14 @@ impl<B: Backend> Guards<B> {
         ids: &[ObjectId],
     ) -> Result<Vec<Deletion>, Trouble> {
         self.authority()?;
-        let unique: Vec<ObjectId> = ids
-            .iter()
-            .copied()
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect();
-        let mut answers = HashMap::with_capacity(unique.len());
-        let mut chunks: Vec<&[ObjectId]> = unique.chunks(CHUNK).collect();
+        // By the latest view: each chunk is judged by one of its own.
+        let state = self.backend.latest();
+        let deeply =
+            |id: &ObjectId| matches!(state.state.mark(*id), Some((_, Operation::DeepDelete)));
+        let unique: BTreeSet<ObjectId> = ids.iter().copied().collect();
+        let (deep, plain): (Vec<ObjectId>, Vec<ObjectId>) = unique.into_iter().partition(deeply);
+        let mut answers = HashMap::with_capacity(ids.len());
+        let mut chunks: Vec<&[ObjectId]> = plain.chunks(CHUNK).collect();
         // While nothing is known of the store, the first chunk goes alone: it may
         // be what shows that the store is the wrong one.
         let first = match self.trust.now(self.boot()) {
@@ -64,6 +56,9 @@ impl<B: Backend> Guards<B> {
         }
         if let Some(trouble) = lost {
             return Err(trouble);
+        }
+        if !deep.is_empty() {
+            self.delete_deep(plugin, &deep, &mut answers).await?;
         }
         ids.iter()
             .map(|id| {
@@ -90,46 +85,48 @@ impl<B: Backend> Guards<B> {
         ids: &[ObjectId],
         answers: &mut HashMap<ObjectId, Deletion>,
     ) -> Result<(), Trouble> {
-        let view = self.informed().await?;
-        let mut trust = self.look_for_live(&view.state).await?;
-        let candidates = self.sift(&view.state, ids, answers);
-        if let Trust::Suspect(text) = &trust {
-            self.refuse_all(&candidates, text, answers);
+        let mut view = self.informed().await?;
+        let mut candidates = self.sift(&view.state, ids, answers);
+        let mut absent = HashSet::new();
+        if self.trust.now(self.boot()) != Trust::Trusted {
+            match self.trusted(&view.state, &candidates, answers).await? {
+                Some(looked) => absent = looked,
+                None => return Ok(()),
+            }
+            // Looking took time. What is sent is judged by a view that has caught
+            // up just now.
+            view = self.informed().await?;
+            candidates = self.sift(&view.state, &candidates, answers);
+        }
+        let (deep, plain): (Vec<Doomed>, Vec<Doomed>) = candidates
+            .into_iter()
+            .map(|id| Doomed::marked(&view.state, id))
+            .partition(|doomed| doomed.operation == Operation::DeepDelete);
+        for doomed in deep {
+            let text = "its mark has just changed to DeepDelete; the next tick goes on";
+            let outcome = Deletion::Outcome(DeleteOutcome::Retry(text.to_owned()));
+            answers.insert(doomed.id, outcome);
+        }
+        self.send(plugin, &plain, &absent, answers).await
+    }
+
+    /// Delete what was judged just now, and note what the store says. `absent`
+    /// are those that a look has not found: a bulk delete cannot tell.
+    pub(super) async fn send(
+        &self,
+        plugin: &str,
+        doomed: &[Doomed],
+        absent: &HashSet<ObjectId>,
+        answers: &mut HashMap<ObjectId, Deletion>,
+    ) -> Result<(), Trouble> {
+        if doomed.is_empty() {
             return Ok(());
         }
-
-        let (present, absent) = self.probe(candidates, answers).await;
-        if trust == Trust::Unknown {
-            let found = Found {
-                present: present.len(),
-                absent: absent.len(),
-            };
-            trust = self.trust.judge(&[], found, self.boot());
-            if let Trust::Suspect(text) = &trust {
-                tracing::warn!(reason = %text, "nothing is deleted");
-                self.refuse_all(&present, text, answers);
-                self.refuse_all(&absent.iter().copied().collect::<Vec<_>>(), text, answers);
-                return Ok(());
-            }
-        }
-
-        // Looking took time. What is sent is judged by a view that has caught up
-        // just now.
-        let view = self.informed().await?;
-        let looked: Vec<ObjectId> = present.iter().chain(&absent).copied().collect();
-        let allowed: Vec<(ObjectId, Operation)> = self
-            .sift(&view.state, &looked, answers)
-            .into_iter()
-            .map(|id| {
-                let operation = view.state.mark(id).map_or(Operation::Delete, |(_, op)| op);
-                (id, operation)
-            })
-            .collect();
         self.authority()?;
         let mut unsent = false;
-        for (id, outcome) in self.backend.delete(plugin, &allowed).await {
+        for (id, outcome) in self.backend.delete(plugin, doomed).await {
             unsent |= outcome == DeleteOutcome::NotSent;
-            answers.insert(id, Deletion::Outcome(self.settle(id, outcome, &absent)));
+            answers.insert(id, Deletion::Outcome(self.settle(id, outcome, absent)));
         }
         if unsent {
             return Err(Trouble::LeaseLost);
@@ -149,8 +146,8 @@ impl<B: Backend> Guards<B> {
                 lock(&self.deleted).insert(id);
                 self.aside.forget(id.0);
                 lock(&self.refused).remove(&id);
-                // A bulk delete cannot tell the two apart; the look before can.
-                if absent.contains(&id) {
+                // A bulk delete cannot tell the two apart; a look before can.
+                if outcome == DeleteOutcome::Absent || absent.contains(&id) {
                     return DeleteOutcome::Absent;
                 }
                 self.counters.deleted.fetch_add(1, Ordering::Relaxed);
@@ -165,54 +162,8 @@ impl<B: Backend> Guards<B> {
     }
 
     /// Set an object aside; whether it was not before.
-    fn set_aside(&self, id: ObjectId, why: Why) -> bool {
+    pub(super) fn set_aside(&self, id: ObjectId, why: Why) -> bool {
         self.aside.put(id.0, why, self.boot(), &self.entropy)
-    }
-
-    /// A view that has caught up with the log's tail, all of whose composites
-    /// are known.
-    async fn informed(&self) -> Result<Arc<View>, Trouble> {
-        for _ in 0..ROUNDS {
-            self.authority()?;
-            let view = self.backend.fresh().await?;
-            let missing = lock(&self.links).missing(&view.state);
-            if missing.is_empty() {
-                return Ok(view);
-            }
-            if self.learn(&view.state, missing).await? == 0 {
-                // What is still missing cannot be read: the judge says so.
-                return Ok(view);
-            }
-        }
-        Err(Trouble::Unavailable(
-            "composites appear faster than their links can be read".to_owned(),
-        ))
-    }
-
-    /// Read what these composites link; how many became known.
-    async fn learn(&self, state: &State, missing: Vec<ObjectId>) -> Result<usize, Trouble> {
-        let ids: Vec<u64> = missing.iter().map(|id| id.0).collect();
-        let found = self.backend.store().links_many(&ids, LOOKS).await;
-        let mut known = 0;
-        let mut links = lock(&self.links);
-        for (id, found) in found {
-            let id = ObjectId(id);
-            let live = state.is_live(id);
-            let found = match found {
-                Ok(Composite::Plain) if live => Composite::Unreadable(
-                    "the catalog calls it a composite, its bytes do not".to_owned(),
-                ),
-                Ok(found) => found,
-                // A passing failure must not pass for knowledge.
-                Err(error) if !live && passing(&error) => {
-                    return Err(Trouble::Unavailable(error.to_string()));
-                }
-                Err(error) => Composite::Unreadable(error.to_string()),
-            };
-            known += usize::from(matches!(found, Composite::Plain | Composite::Links(_)));
-            links.record(id, found);
-        }
-        Ok(known)
     }
 
     /// Whether the store is in doubt before anything was tried: looks at it only
@@ -264,18 +215,61 @@ impl<B: Backend> Guards<B> {
         Ok(trust)
     }
 
+    /// Whether the store is known to be the right one, if need be by a look at
+    /// these objects, which are to be deleted: those that are not there, or none
+    /// if nothing may go; they are answered then.
+    pub(super) async fn trusted(
+        &self,
+        state: &State,
+        candidates: &[ObjectId],
+        answers: &mut HashMap<ObjectId, Deletion>,
+    ) -> Result<Option<HashSet<ObjectId>>, Trouble> {
+        let mut absent = HashSet::new();
+        let mut trust = self.look_for_live(state).await?;
+        if trust == Trust::Unknown && !candidates.is_empty() {
+            let ids: Vec<u64> = candidates.iter().map(|id| id.0).collect();
+            let mut found = Found::default();
+            let mut failure = None;
+            for (id, look) in self.backend.store().head_many(&ids, LOOKS).await {
+                match look {
+                    Ok(Some(_)) => found.present += 1,
+                    Ok(None) => drop(absent.insert(ObjectId(id))),
+                    Err(error) => failure = Some(error.to_string()),
+                }
+            }
+            found.absent = absent.len();
+            if let Some(text) = failure.filter(|_| found.present == 0) {
+                return Err(Trouble::Unavailable(text));
+            }
+            trust = self.trust.judge(&[], found, self.boot());
+            if let Trust::Suspect(text) = &trust {
+                tracing::warn!(reason = %text, "nothing is deleted");
+            }
+        }
+        match trust {
+            Trust::Trusted => Ok(Some(absent)),
+            Trust::Suspect(text) => {
+                self.refuse_all(candidates, &text, answers);
+                Ok(None)
+            }
+            Trust::Unknown => Ok(None),
+        }
+    }
+
     /// Judge each object: what may go is returned, the rest is answered.
-    fn sift(
+    pub(super) fn sift(
         &self,
         state: &State,
         ids: &[ObjectId],
         answers: &mut HashMap<ObjectId, Deletion>,
     ) -> Vec<ObjectId> {
+        let parked = self.parked.of(state);
         let links = lock(&self.links);
         let mut candidates = Vec::with_capacity(ids.len());
         for &id in ids {
-            if let Some(text) = self.aside.parked(id.0) {
-                answers.insert(id, Deletion::Refused(Refusal::Parked(text)));
+            if let Some(parked) = parked.get(id) {
+                let refusal = Refusal::Parked(parked.reason.clone());
+                answers.insert(id, Deletion::Refused(refusal));
                 continue;
             }
             let refusal = match judge(state, &links, id) {
@@ -295,16 +289,14 @@ impl<B: Backend> Guards<B> {
                     self.conflict(id, conflict);
                     Refusal::Conflict(conflict.to_string())
                 }
-                Verdict::Parked(reason) => {
-                    // A DeepDelete mark is known by its operation.
-                    if reason == COMPOSITE {
-                        self.set_aside(id, Why::Parked(reason.to_owned()));
-                    }
-                    Refusal::Parked(reason.to_owned())
+                Verdict::Held(text) => {
+                    self.set_aside(id, Why::Held(text.clone()));
+                    Refusal::Parked(text)
                 }
-                Verdict::Suspect(text) => {
-                    self.refuse(id, &text);
-                    Refusal::StoreSuspect(text)
+                Verdict::Unreadable(reason) => {
+                    let text = format!("what it links cannot be read: {reason}");
+                    self.set_aside(id, Why::Unreadable(text.clone()));
+                    Refusal::Parked(text)
                 }
             };
             answers.insert(id, Deletion::Refused(refusal));
@@ -335,59 +327,4 @@ impl<B: Backend> Guards<B> {
             );
         }
     }
-
-    /// Look at the objects' own bytes: which are there, which are not. Composites
-    /// and what cannot be looked at are answered.
-    async fn probe(
-        &self,
-        candidates: Vec<ObjectId>,
-        answers: &mut HashMap<ObjectId, Deletion>,
-    ) -> (Vec<ObjectId>, HashSet<ObjectId>) {
-        let ids: Vec<u64> = candidates.iter().map(|id| id.0).collect();
-        let mut present = Vec::with_capacity(ids.len());
-        let mut absent = HashSet::new();
-        for (id, found) in self.backend.store().links_many(&ids, LOOKS).await {
-            let id = ObjectId(id);
-            let outcome = match found {
-                Ok(Composite::Plain) => {
-                    present.push(id);
-                    continue;
-                }
-                Ok(Composite::Absent) => {
-                    absent.insert(id);
-                    continue;
-                }
-                Ok(found @ (Composite::Links(_) | Composite::Unreadable(_))) => {
-                    if let Composite::Links(links) = found {
-                        // Remembered: until it is gone, what it links stays.
-                        lock(&self.links).record(id, Composite::Links(links));
-                    }
-                    self.set_aside(id, Why::Parked(COMPOSITE.to_owned()));
-                    Deletion::Refused(Refusal::Parked(COMPOSITE.to_owned()))
-                }
-                Err(StorageError::Throttled { reason, .. }) => {
-                    self.set_aside(id, Why::Failed(reason));
-                    Deletion::Outcome(DeleteOutcome::Throttled)
-                }
-                Err(error) => {
-                    let text = error.to_string();
-                    self.set_aside(id, Why::Failed(text.clone()));
-                    Deletion::Outcome(match error {
-                        StorageError::Denied { .. } => DeleteOutcome::Denied(text),
-                        _ => DeleteOutcome::Retry(text),
-                    })
-                }
-            };
-            answers.insert(id, outcome);
-        }
-        (present, absent)
-    }
-}
-
-/// Whether a store's failure is likely to pass by itself.
-fn passing(error: &StorageError) -> bool {
-    matches!(
-        error,
-        StorageError::Throttled { .. } | StorageError::Unreachable { .. }
-    )
 }

@@ -1,21 +1,26 @@
 //! The guards of one term: the rules of [`judge`], with what they need to know.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aedile_clock::BootInstant;
 use aedile_log::Answer;
-use aedile_state::{Changes, Command, ObjectId, Operation, State};
+use aedile_state::{Changes, Command, ObjectId, State};
 use aedile_storage::DeleteOutcome;
 use tokio_util::task::TaskTracker;
 
-use super::{Aside, CleanVerdict, LinkIndex, StoreTrust, Trust, judge_clean};
+use super::{
+    Aside, CleanVerdict, LinkIndex, OrphanOptions, Orphans, StoreTrust, Trust, judge_clean,
+};
 use crate::backend::{Backend, Trouble};
 use crate::entropy::Entropy;
+use crate::parked::ParkedIndex;
 
 /// Most objects in a chunk: of a delete, and of a clean command.
 pub(crate) const CHUNK: usize = 1000;
+/// Looks that are taken at the store at once.
+pub(super) const LOOKS: usize = 32;
 /// Deleted objects above which those without a mark are forgotten.
 const REMEMBERED: usize = 100_000;
 
@@ -51,6 +56,8 @@ pub(crate) enum Item {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) deleted: AtomicU64,
+    /// Those of `deleted` that went as parts of a composite.
+    pub(crate) parts: AtomicU64,
     pub(crate) cleaned: AtomicU64,
     pub(crate) expired: AtomicU64,
     pub(crate) commands: AtomicU64,
@@ -61,12 +68,18 @@ pub(crate) struct Counters {
 pub(crate) struct Guards<B> {
     pub(crate) backend: B,
     pub(crate) aside: Arc<Aside>,
+    /// What is parked, by the latest view.
+    pub(crate) parked: ParkedIndex,
     pub(crate) trust: StoreTrust,
     pub(crate) entropy: Arc<Entropy>,
     pub(crate) counters: Counters,
     /// What was sent and has not ended: joined before the lease is released.
     pub(crate) in_flight: TaskTracker,
+    /// The sweep for orphans.
+    pub(crate) orphans: Orphans,
     pub(super) links: Mutex<LinkIndex>,
+    /// Whether a call is deleting composites with their parts.
+    pub(super) deep: AtomicBool,
     /// Objects whose bytes the store confirmed gone in this term.
     pub(super) deleted: Mutex<HashSet<ObjectId>>,
     /// Other refusals that a report lists.
@@ -92,14 +105,23 @@ impl<B: Backend> Guards<B> {
         Self {
             backend,
             aside,
+            parked: ParkedIndex::default(),
             trust,
             entropy,
             counters: Counters::default(),
             in_flight: TaskTracker::new(),
+            orphans: Orphans::default(),
             links: Mutex::default(),
+            deep: AtomicBool::new(false),
             deleted: Mutex::default(),
             refused: Mutex::default(),
         }
+    }
+
+    /// With these rules for orphans instead of the default ones.
+    pub(crate) fn with_orphans(mut self, options: OrphanOptions) -> Self {
+        self.orphans = Orphans::new(options);
+        self
     }
 
     pub(super) fn boot(&self) -> BootInstant {
@@ -124,16 +146,19 @@ impl<B: Backend> Guards<B> {
         list
     }
 
-    /// Why nothing is deleted at all; none if no such doubt stands.
+    /// A doubt about the store: none of it is there, or a live composite cannot
+    /// be read.
     pub(crate) fn doubt(&self, state: &State) -> Option<String> {
         self.trust
             .doubt()
             .or_else(|| lock(&self.links).doubt(state))
     }
 
-    /// Whether a page of the destroyed queue leaves this mark out.
-    pub(crate) fn leaves_out(&self, id: ObjectId, operation: Operation) -> bool {
-        operation == Operation::DeepDelete || self.aside.holds(id.0, self.boot())
+    /// Which objects a page of the destroyed queue leaves out.
+    pub(crate) fn left_out(&self, state: &State) -> impl Fn(ObjectId) -> bool + '_ {
+        let parked = self.parked.of(state);
+        let now = self.boot();
+        move |id| parked.get(id).is_some() || self.aside.holds(id.0, now)
     }
 
     /// Take marks off the queue; one answer each, in order.
@@ -177,6 +202,7 @@ impl<B: Backend> Guards<B> {
                     },
                     Some(Answer::Redundant(_)) => Item::Redundant,
                     Some(Answer::Rejected(rejection)) => Item::Rejected(rejection.to_string()),
+                    Some(Answer::FencedOut(reason)) => Item::Rejected(reason.clone()),
                     _ => Item::Unknown,
                 };
                 if item == Item::Applied {
@@ -248,6 +274,7 @@ pub(crate) fn item(answer: &Answer) -> Item {
         Answer::Applied(_) => Item::Applied,
         Answer::Redundant(_) => Item::Redundant,
         Answer::Rejected(rejection) => Item::Rejected(rejection.to_string()),
-        _ => Item::Unknown,
+        Answer::FencedOut(reason) => Item::Rejected(reason.clone()),
+        Answer::Unknown => Item::Unknown,
     }
 }

@@ -1,17 +1,23 @@
 //! The decision table, and a property over catalogs that random commands made.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use aedile_clock::BootInstant;
 use aedile_state::{Command, NOOP, ObjectId, Operation, State};
 use aedile_storage::Composite;
 use proptest::prelude::*;
 
-use super::judge::{COMPOSITE, CleanVerdict, DEEP_DELETE, judge_clean};
+use super::judge::{CleanVerdict, PartVerdict, judge_clean, judge_part};
 use super::testing::{EPOCH, NODE, NOW, World};
 use super::{Conflict, LinkIndex, Verdict, judge};
 
 fn none() -> LinkIndex {
     LinkIndex::default()
+}
+
+fn record(links: &mut LinkIndex, state: &State, id: ObjectId, found: Composite) {
+    links.record(state, id, found, BootInstant::from_boot(Duration::ZERO));
 }
 
 #[test]
@@ -53,6 +59,8 @@ fn the_decision_table() {
         });
     }
     let state = &world.state;
+    let mut plain = none();
+    record(&mut plain, state, deep, Composite::Plain);
     for (id, verdict) in [
         (live, Verdict::NotMarked),
         (reserved, Verdict::NotMarked),
@@ -61,30 +69,116 @@ fn the_decision_table() {
         (NOOP, Verdict::NotMarked),
         (delete, Verdict::Delete),
         (keep, Verdict::KeepData),
-        (deep, Verdict::Parked(DEEP_DELETE)),
+        (deep, Verdict::Delete),
         (marked_live, Verdict::Conflict(Conflict::Live)),
         (marked_reserved, Verdict::Conflict(Conflict::Reserved)),
     ] {
-        assert_eq!(judge(state, &none(), id), verdict, "object {id}");
+        assert_eq!(judge(state, &plain, id), verdict, "object {id}");
     }
+    assert!(matches!(
+        judge(state, &none(), deep),
+        Verdict::Unreadable(_)
+    ));
 
+    // A plain Delete follows no links, whatever the object is.
     let mut links = none();
-    links.record(delete, Composite::Links(vec![1, 2]));
-    assert_eq!(judge(state, &links, delete), Verdict::Parked(COMPOSITE));
-    let mut links = none();
-    links.record(live, Composite::Links(vec![delete.0]));
-    assert_eq!(
-        judge(state, &links, delete),
-        Verdict::Conflict(Conflict::Linked(live))
-    );
-    // What a composite links that is itself gone protects nothing.
-    let mut links = none();
-    links.record(ObjectId(999), Composite::Links(vec![delete.0]));
+    record(&mut links, state, delete, Composite::Links(vec![1, 2]));
     assert_eq!(judge(state, &links, delete), Verdict::Delete);
     let mut links = none();
-    links.record(live, Composite::Unreadable("cut".to_owned()));
-    assert!(matches!(judge(state, &links, delete), Verdict::Suspect(_)));
+    record(
+        &mut links,
+        state,
+        live,
+        Composite::Links(vec![delete.0, deep.0]),
+    );
+    for id in [delete, deep] {
+        let linked = Verdict::Conflict(Conflict::Linked(live));
+        assert_eq!(judge(state, &links, id), linked);
+    }
+    // What a composite links that is itself gone protects nothing.
+    let mut links = none();
+    record(
+        &mut links,
+        state,
+        ObjectId(999),
+        Composite::Links(vec![delete.0]),
+    );
+    assert_eq!(judge(state, &links, delete), Verdict::Delete);
+    // A live composite that cannot be read: `delete` is older and was dead.
+    let mut links = none();
+    let younger = marked_reserved;
+    record(
+        &mut links,
+        state,
+        marked_live,
+        Composite::Unreadable("cut".to_owned()),
+    );
+    assert!(matches!(judge(state, &links, delete), Verdict::Held(_)));
+    assert!(matches!(judge(state, &links, deep), Verdict::Held(_)));
     assert_eq!(judge(state, &links, keep), Verdict::KeepData);
+    assert_eq!(links.holds_back(state, younger), None);
+}
+
+#[test]
+fn a_deep_delete_of_what_cannot_be_read_or_is_damaged_is_refused() {
+    let mut world = World::new();
+    let part = world.marked(1, Operation::KeepData)[0];
+    let deep = world.marked(1, Operation::DeepDelete)[0];
+    let state = &world.state;
+    for (found, allowed) in [
+        (Composite::Plain, true),
+        (Composite::Absent, true),
+        (Composite::Links(vec![part.0]), true),
+        (Composite::Links(Vec::new()), true),
+        (Composite::Unreadable("bad magic".to_owned()), false),
+        // To itself, and to what is younger: no compaction writes that.
+        (Composite::Links(vec![part.0, deep.0]), false),
+        (Composite::Links(vec![deep.0 + 1]), false),
+        (Composite::Links(vec![u64::MAX]), false),
+    ] {
+        let mut links = none();
+        record(&mut links, state, deep, found.clone());
+        let verdict = judge(state, &links, deep);
+        assert_eq!(
+            verdict == Verdict::Delete,
+            allowed,
+            "{found:?}: {verdict:?}"
+        );
+        assert!(
+            allowed || matches!(verdict, Verdict::Unreadable(_)),
+            "{verdict:?}"
+        );
+    }
+}
+
+#[test]
+fn a_part_goes_only_if_nothing_else_needs_it() {
+    let mut world = World::new();
+    let (gone, parts) = world.composite();
+    let live = world.objects(1)[0];
+    let reserved = world.reserve(1, 3_600_000)[0];
+    world.compact(&[gone], &[Operation::DeepDelete]);
+    let (other, _) = world.composite();
+    let unread = world.marked(1, Operation::Delete)[0];
+    let state = &world.state;
+    let mut links = none();
+    record(
+        &mut links,
+        state,
+        gone,
+        Composite::Links(vec![parts[0].0, parts[1].0]),
+    );
+    record(&mut links, state, other, Composite::Links(vec![parts[1].0]));
+    let verdict = |links: &LinkIndex, part| judge_part(state, links, part, |id| id == gone);
+    assert_eq!(verdict(&links, parts[0]), PartVerdict::Take);
+    assert_eq!(verdict(&links, unread), PartVerdict::Take);
+    let never = ObjectId(state.next_object_id().0);
+    for part in [parts[1], live, reserved, never] {
+        assert_eq!(verdict(&links, part), PartVerdict::Stays, "{part}");
+    }
+    let mut links = none();
+    record(&mut links, state, other, Composite::Absent);
+    assert!(matches!(verdict(&links, parts[0]), PartVerdict::Held(_)));
 }
 
 #[test]
@@ -174,15 +268,10 @@ fn build(steps: Vec<Step>) -> (World, BTreeMap<ObjectId, Vec<ObjectId>>) {
 
 /// What must never go, found the slow way.
 fn protected(state: &State, composites: &BTreeMap<ObjectId, Vec<ObjectId>>) -> BTreeSet<ObjectId> {
-    let deep: BTreeSet<_> = state
-        .marks_after(None)
-        .filter(|&(_, _, operation)| operation == Operation::DeepDelete)
-        .map(|(_, id, _)| id)
-        .collect();
     let live: BTreeSet<_> = state.objects_after(None).map(|object| object.id).collect();
     let linked = composites
         .iter()
-        .filter(|(id, _)| live.contains(id) || deep.contains(id))
+        .filter(|(id, _)| live.contains(id))
         .flat_map(|(_, parts)| parts.iter().copied());
     let reserved = state.reservations_after(None).map(|(id, _)| id);
     let kept = state
@@ -204,15 +293,20 @@ proptest! {
     fn what_is_protected_never_goes(steps in prop::collection::vec(step(), 1..40)) {
         let (world, composites) = build(steps);
         let state = &world.state;
+        let now = BootInstant::from_boot(Duration::ZERO);
         let mut links = LinkIndex::default();
-        for id in links.missing(state) {
+        let deep = state
+            .marks_after(None)
+            .filter(|&(_, _, operation)| operation == Operation::DeepDelete)
+            .map(|(_, id, _)| id);
+        for id in links.missing(state, now).into_iter().chain(deep) {
             let found = match composites.get(&id) {
                 Some(parts) => Composite::Links(parts.iter().map(|part| part.0).collect()),
                 None => Composite::Plain,
             };
-            links.record(id, found);
+            links.record(state, id, found, now);
         }
-        prop_assert!(links.missing(state).is_empty());
+        prop_assert!(links.missing(state, now).is_empty());
         let marked: BTreeSet<_> = state.marks_after(None).map(|(_, id, _)| id).collect();
         let protected = protected(state, &composites);
         let mut allowed = 0;
@@ -224,13 +318,7 @@ proptest! {
             }
         }
         // The rule is not "nothing ever goes".
-        let deletable = state
-            .marks_after(None)
-            .filter(|&(_, id, operation)| {
-                operation == Operation::Delete && !protected.contains(&id)
-                    && links.linked_by(state, id).is_none() && !links.is_composite(id)
-            })
-            .count();
+        let deletable = marked.iter().filter(|id| !protected.contains(id)).count();
         prop_assert_eq!(allowed, deletable);
     }
 }

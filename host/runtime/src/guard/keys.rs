@@ -91,4 +91,26 @@ mod tests {
         }
         assert!(rule.check(&format!("tmp/{}", "x".repeat(LONGEST))).is_err());
     }
+
+    proptest::proptest! {
+        /// Whatever is granted, and however a key is spelt.
+        #[test]
+        fn the_control_range_is_never_writable(
+            parts in proptest::collection::vec(proptest::sample::select(PARTS), 0..6),
+            prefixes in proptest::collection::vec(
+                proptest::collection::vec(proptest::sample::select(PARTS), 0..4), 0..4),
+        ) {
+            let granted = prefixes.iter().map(|parts| parts.concat()).collect();
+            let (key, rule) = (parts.concat(), KeyRule::new("ttl", granted));
+            if rule.check(&key).is_ok() && key.starts_with("aedile/") {
+                proptest::prop_assert!(key.starts_with("aedile/kv/"), "{key:?}");
+            }
+        }
+    }
+
+    /// What keys are made of here.
+    const PARTS: &[&str] = &[
+        "a", "aedile", "/", "aedile/", "kv", "kv/", "ttl", "ttl/", "plugin/", "..", ".", "rev/",
+        "\0", "%2f", "AEDILE/", "\u{2215}",
+    ];
 }

@@ -49,6 +49,11 @@ impl StoreTrust {
         }
     }
 
+    /// Whether the operator has confirmed the store.
+    pub(crate) fn confirmed(&self) -> bool {
+        self.confirmed
+    }
+
     /// What is known; a doubt that is old enough counts as nothing known.
     pub(crate) fn now(&self, now: BootInstant) -> Trust {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);

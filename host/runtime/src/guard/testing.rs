@@ -50,12 +50,17 @@ impl World {
 
     /// Reserve ids for this long.
     pub(crate) fn reserve(&mut self, count: u32, ttl_ms: i64) -> Vec<ObjectId> {
+        self.reserve_at(NOW, count, ttl_ms)
+    }
+
+    /// Reserve ids for this long from then on.
+    pub(crate) fn reserve_at(&mut self, now_ms: i64, count: u32, ttl_ms: i64) -> Vec<ObjectId> {
         let first = match self.apply(Command::PrepareObject {
             node: NODE,
             node_epoch: EPOCH,
             count,
             ttl_ms,
-            now_ms: NOW,
+            now_ms,
         }) {
             Value::Id(first) => first,
             other => panic!("an id, not {other:?}"),
@@ -66,6 +71,12 @@ impl World {
     /// Commit new stream objects of ten offsets each.
     pub(crate) fn objects(&mut self, count: u32) -> Vec<ObjectId> {
         let ids = self.reserve(count, 3_600_000);
+        self.commit(&ids);
+        ids
+    }
+
+    /// Commit these ids as stream objects of ten offsets each.
+    pub(crate) fn commit(&mut self, ids: &[ObjectId]) {
         let mut offset = self
             .state
             .stream(self.stream)
@@ -99,7 +110,6 @@ impl World {
                 compacted: Vec::new(),
             },
         });
-        ids
     }
 
     /// Take objects out of the catalog, each with its operation.
@@ -187,9 +197,50 @@ impl World {
         (composite, parts)
     }
 
+    /// A composite of live objects of the stream, as PicoMQ's compaction makes
+    /// it: plain ones keep their data, composites among them are deleted.
+    pub(crate) fn compose(&mut self, sources: &[ObjectId]) -> ObjectId {
+        let composite = self.reserve(1, 3_600_000)[0];
+        let operations: Vec<Operation> = sources
+            .iter()
+            .map(|&id| match self.state.object(id) {
+                Some(object) if aedile_state::is_composite(object.attributes) => Operation::Delete,
+                _ => Operation::KeepData,
+            })
+            .collect();
+        let stream = self.state.stream(self.stream).expect("the stream");
+        let offsets = (stream.start_offset, stream.end_offset);
+        self.replace(composite, 1, offsets, sources, &operations);
+        composite
+    }
+
     pub(crate) fn clean(&mut self, objects: &[ObjectId]) {
         self.apply(Command::CleanDestroyedObjects {
             objects: objects.to_vec(),
         });
     }
+}
+
+/// Ids as the store has them.
+pub(crate) fn ids(objects: &[ObjectId]) -> Vec<u64> {
+    objects.iter().map(|id| id.0).collect()
+}
+
+/// The bytes of a composite.
+pub(crate) fn composite_bytes(links: &[ObjectId]) -> Vec<u8> {
+    let mut bytes = vec![0x52];
+    bytes.extend((links.len() as u32).to_be_bytes());
+    for link in links {
+        bytes.extend(link.0.to_be_bytes());
+        bytes.extend(0_u32.to_be_bytes());
+        bytes.extend((-2_i16).to_be_bytes());
+    }
+    let position = bytes.len() as u64;
+    let index = [7; 36];
+    bytes.extend(index);
+    bytes.extend(position.to_be_bytes());
+    bytes.extend((index.len() as u32).to_be_bytes());
+    bytes.resize(bytes.len() + 28, 0);
+    bytes.extend(0x88E2_41B7_85F4_CFF8_u64.to_be_bytes());
+    bytes
 }

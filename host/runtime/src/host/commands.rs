@@ -56,7 +56,7 @@ impl<B: Backend> PluginHost<B> {
     pub(super) async fn checked<T>(
         &self,
         items: Vec<T>,
-        check: impl Fn(&View, T) -> Result<Command, String>,
+        check: impl Fn(&View, T) -> Result<Command, String> + Send,
     ) -> Call<Vec<Answer>> {
         let guards = self.guards.clone();
         let view = match self

@@ -1,6 +1,8 @@
 //! The destructive commands: each item is checked against the view before it is
 //! proposed. A grant lets a plugin ask; it never lets it unindex live data.
 
+use std::collections::BTreeMap;
+
 use aedile_engine::wit::{Compaction, StreamAt, Transfer, Trim};
 use aedile_log::View;
 use aedile_state::{
@@ -10,8 +12,6 @@ use aedile_state::{
 
 /// Most objects of one compaction.
 const OBJECTS: usize = 1000;
-/// The bit of an object's attributes that says: delete its links with it.
-const DEEP_DELETE: u32 = 1 << 18;
 
 type Checked = Result<Command, String>;
 
@@ -64,11 +64,21 @@ pub(super) fn trim(view: &View, trim: Trim) -> Checked {
     })
 }
 
-pub(super) fn delete(view: &View, at: StreamAt) -> Checked {
+/// `shared` names an object of several streams for each stream that is in one.
+pub(super) fn delete(view: &View, at: StreamAt, shared: &BTreeMap<StreamId, ObjectId>) -> Checked {
     let stream = at_epoch(&view.state, at.id, at.epoch)?;
     if stream.state != StreamState::Closed {
         return Err(format!(
             "stream {} is open; only a closed one can be deleted",
+            at.id
+        ));
+    }
+    // The owner's compaction of that object would name a stream that is gone,
+    // and be rejected for good.
+    if let Some(object) = shared.get(&stream.id) {
+        return Err(format!(
+            "a part of stream {} is in object {object}, which holds several streams; it can be \
+             deleted once its owner has compacted that object",
             at.id
         ));
     }
@@ -113,8 +123,9 @@ pub(super) fn compact(view: &View, compaction: Compaction) -> Checked {
                 range.end_offset, stream.id, stream.start_offset
             ));
         }
-        let deep = is_composite(object.attributes) && object.attributes & DEEP_DELETE != 0;
-        operations.push(if deep {
+        // The parts of a composite are in no catalog: with a plain delete they
+        // would stay for ever. Those that another composite links do stay.
+        operations.push(if is_composite(object.attributes) {
             Operation::DeepDelete
         } else {
             Operation::Delete
@@ -213,6 +224,61 @@ mod tests {
     }
 
     #[test]
+    fn a_trimmed_composite_takes_its_parts_along() {
+        let mut world = World::new();
+        let (composite, _) = world.composite();
+        let end = world
+            .state
+            .stream(world.stream)
+            .expect("the stream")
+            .end_offset;
+        let command = trim(
+            &view(&world),
+            Trim {
+                id: world.stream.0,
+                epoch: 0,
+                start_offset: end,
+            },
+        );
+        world.apply(command.expect("up to the end"));
+        let command = compact(&view(&world), at(&world, &[composite])).expect("trimmed");
+        world.apply(command);
+        assert_eq!(
+            world.state.mark(composite).map(|(_, op)| op),
+            Some(Operation::DeepDelete)
+        );
+    }
+
+    #[test]
+    fn a_closed_stream_goes_unless_it_shares_an_object_with_others() {
+        let mut world = World::new();
+        let stream = world.stream;
+        let row = world.state.stream(stream).expect("the stream");
+        let (node, node_epoch) = registered(&world.state, &row).expect("a node");
+        world.apply(Command::CloseStream {
+            node,
+            node_epoch,
+            stream,
+            epoch: row.epoch,
+        });
+        let at = StreamAt {
+            id: stream.0,
+            epoch: row.epoch,
+        };
+        let shared = BTreeMap::from([(stream, ObjectId(9))]);
+        let text = delete(&view(&world), at, &shared).expect_err("shared");
+        assert!(
+            text.contains("object 9, which holds several streams"),
+            "{text}"
+        );
+        let wanted = std::collections::BTreeSet::from([stream]);
+        let shared = world.state.in_stream_sets(&wanted);
+        let command = delete(&view(&world), at, &shared).expect("its own alone");
+        world.apply(command);
+        assert_eq!(world.state.stream(stream), None);
+    }
+
+    #[test]
     fn epochs_and_states_are_checked() {
         let world = World::new();
         let view = view(&world);
@@ -250,6 +316,7 @@ mod tests {
                 id: stream,
                 epoch: 0,
             },
+            &BTreeMap::new(),
         )
         .expect_err("open");
         transfer(

@@ -26,7 +26,7 @@ impl<B: Backend> PluginHost<B> {
         }))
     }
 
-    fn outcome(&self, deletion: guard::Deletion) -> DeleteOutcome {
+    pub(super) fn outcome(&self, deletion: guard::Deletion) -> DeleteOutcome {
         use aedile_storage::DeleteOutcome as Outcome;
         let outcome = match deletion {
             guard::Deletion::Outcome(outcome) => outcome,
@@ -64,8 +64,7 @@ impl<B: Backend> PluginHost<B> {
         let page = self
             .tracked(async move {
                 guards.authority()?;
-                let store = guards.backend.store();
-                Ok(store.list(&prefix, after.as_deref(), limit).await)
+                Ok(listed(&guards.backend, &prefix, after, limit).await)
             })
             .await?;
         Ok(page.and_then(|page| Ok(page.map_err(trouble)?.into_iter().map(stored).collect())))
@@ -76,6 +75,9 @@ impl<B: Backend> PluginHost<B> {
         let found = self
             .tracked(async move {
                 guards.authority()?;
+                if guards.backend.gone(ObjectId(id)) {
+                    return Ok(Ok(None));
+                }
                 Ok(guards.backend.store().head(id).await)
             })
             .await?;
@@ -92,10 +94,34 @@ impl<B: Backend> PluginHost<B> {
         let bytes = self
             .tracked(async move {
                 guards.authority()?;
+                if guards.backend.gone(ObjectId(id)) {
+                    return Ok(Ok(None));
+                }
                 Ok::<_, Trouble>(guards.backend.store().read(id, offset, length).await)
             })
             .await?;
         Ok(bytes.and_then(|bytes| Ok(bytes.map_err(trouble)?.map(|bytes| bytes.to_vec()))))
+    }
+}
+
+/// A page without what a dry run has deleted; only an empty page is the last.
+async fn listed<B: Backend>(
+    backend: &B,
+    prefix: &str,
+    mut after: Option<String>,
+    limit: usize,
+) -> Result<Vec<aedile_storage::Stored>, StorageError> {
+    loop {
+        let store = backend.store();
+        let mut page = store.list(prefix, after.as_deref(), limit).await?;
+        let Some(last) = page.last().map(|stored| stored.key.clone()) else {
+            return Ok(page);
+        };
+        page.retain(|stored| !stored.id.is_some_and(|id| backend.gone(ObjectId(id))));
+        if !page.is_empty() {
+            return Ok(page);
+        }
+        after = Some(last);
     }
 }
 

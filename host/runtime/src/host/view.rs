@@ -32,11 +32,11 @@ pub(super) fn destroyed(
     state: &State,
     after: Option<u64>,
     limit: usize,
-    leaves_out: impl Fn(ObjectId, Operation) -> bool,
+    leaves_out: impl Fn(ObjectId) -> bool,
 ) -> Vec<wit::Mark> {
     state
         .marks_after(after)
-        .filter(|&(_, id, operation)| !leaves_out(id, operation))
+        .filter(|&(_, id, _)| !leaves_out(id))
         .take(limit)
         .map(|(seq, id, operation)| wit::Mark {
             seq,

@@ -3,8 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 mod run;
+mod trial;
 
 pub use run::{PlanParts, plan};
+pub use trial::{Candidate, TrialError, try_out};
 
 /// An object whose bytes a pass would delete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,8 +17,12 @@ pub struct PlannedDelete {
     pub key: String,
     /// Size of its bytes in the store; none if they are already gone.
     pub bytes: Option<u64>,
-    /// What its mark says: `delete` or `deep-delete`.
+    /// What its mark says: `delete` or `deep-delete`, of a part what its
+    /// composite's says; `orphan` for bytes that no mark names.
     pub operation: String,
+    /// The composite with which it goes; none if its own mark names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part_of: Option<u64>,
     /// Why it may go.
     pub reason: String,
     /// The plugin that asks for it.
@@ -61,6 +67,44 @@ pub struct LeftObject {
     pub operation: String,
     /// Why it is left.
     pub reason: String,
+}
+
+/// An orphan that a pass would leave for now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedOrphan {
+    /// The object.
+    pub id: u64,
+    /// Its key in the store.
+    pub key: String,
+    /// Size of its bytes.
+    pub bytes: u64,
+    /// When a complete sweep first saw it, by the database's clock in Unix
+    /// milliseconds; the plan's own time if none has.
+    pub first_seen: i64,
+    /// What counts of the time since then, in milliseconds.
+    pub age_ms: u64,
+    /// Why it is left.
+    pub reason: String,
+}
+
+/// What the sweep for orphans finds, where the plugin `orphans` runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedOrphans {
+    /// Keys of any kind in the store.
+    pub listed: u64,
+    /// Data objects among them.
+    pub objects: u64,
+    /// Orphans among those that are left, and their bytes. Those that would go
+    /// are among [`Plan::deletes`].
+    pub left: u64,
+    /// Bytes of those that are left.
+    pub bytes: u64,
+    /// How long an orphan must have been one, in milliseconds.
+    pub grace_ms: u64,
+    /// Why none may go; none if nothing stands against it.
+    pub held: Option<String>,
+    /// Those that are left, by id; at most 100 000.
+    pub orphans: Vec<PlannedOrphan>,
 }
 
 /// How a plugin's ticks ended in the dry run.
@@ -114,7 +158,8 @@ pub struct Plan {
     pub expires: Vec<PlannedExpiry>,
     /// Other commands.
     pub commands: Vec<PlannedCommand>,
-    /// Objects that stay because this version does not handle them.
+    /// Objects that stay until an operator does something: composites whose links
+    /// cannot be read.
     pub parked: Vec<LeftObject>,
     /// Marks that contradict the catalog: never acted on.
     pub conflicts: Vec<LeftObject>,
@@ -122,6 +167,8 @@ pub struct Plan {
     pub refused: Vec<LeftObject>,
     /// A doubt about the store as a whole; nothing is deleted while it stands.
     pub store_suspect: Option<String>,
+    /// What the sweep for orphans finds; none unless the plugin `orphans` runs.
+    pub orphans: Option<PlannedOrphans>,
     /// The plugins' ticks.
     pub plugins: Vec<PlannedTicks>,
     /// Plugin files that do not run, and why.

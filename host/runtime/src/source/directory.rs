@@ -1,4 +1,5 @@
-//! The watched directory: each `NAME.wasm` with an optional `NAME.toml` beside it.
+//! The watched directory: each `NAME.wasm` with an optional `NAME.toml` beside
+//! it, and where signatures count, its `NAME.wasm.minisig`.
 //!
 //! A file is taken once it stood still between two looks, so that a half-copied
 //! one is not. One that does not load leaves the older one running, and is tried
@@ -12,9 +13,11 @@ use std::time::Duration;
 
 use aedile_clock::{BootInstant, SharedClock};
 use aedile_engine::Engine;
+use aedile_supply::Trust;
 
 use super::load::{Granting, Loaded, load};
 use super::{Problem, parse_settings};
+use crate::backend::chain;
 
 /// Largest module that is read, in bytes.
 const MODULE: u64 = 32 << 20;
@@ -29,11 +32,19 @@ struct Look {
     node: u64,
 }
 
-/// What a module and its settings looked like.
+/// What a module, its settings and its signature looked like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     module: Look,
     settings: Option<Look>,
+    signature: Option<Look>,
+}
+
+/// What stands there: a module, the text of its settings, its signature.
+struct Content {
+    bytes: Vec<u8>,
+    settings: Option<String>,
+    signature: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +66,7 @@ struct File {
 pub(crate) struct Directory {
     path: PathBuf,
     settle: Duration,
+    trust: Trust,
     files: BTreeMap<PathBuf, File>,
     /// Names that the built-in plugins have.
     reserved: BTreeSet<String>,
@@ -73,10 +85,16 @@ pub(crate) struct Seen {
 }
 
 impl Directory {
-    pub(crate) fn new(path: PathBuf, settle: Duration, reserved: BTreeSet<String>) -> Self {
+    pub(crate) fn new(
+        path: PathBuf,
+        settle: Duration,
+        reserved: BTreeSet<String>,
+        trust: Trust,
+    ) -> Self {
         Self {
             path,
             settle,
+            trust,
             files: BTreeMap::new(),
             reserved,
             owners: BTreeMap::new(),
@@ -148,7 +166,7 @@ impl Directory {
                     continue;
                 }
             }
-            if file.take(&path, stamp, engine).await {
+            if file.take(&path, stamp, engine, &self.trust).await {
                 seen.changed = true;
             } else {
                 // It changed under the read.
@@ -218,12 +236,13 @@ impl Directory {
 
 impl File {
     /// Take what stands there. False if it changed while it was read.
-    async fn take(&mut self, path: &Path, stamp: Stamp, engine: &Engine) -> bool {
+    async fn take(&mut self, path: &Path, stamp: Stamp, engine: &Engine, trust: &Trust) -> bool {
         let module = path.to_owned();
-        let read = blocking(move || read(&module)).await;
+        let signed = !trust.keys().is_empty();
+        let read = blocking(move || read(&module, signed)).await;
         let outcome = match read {
-            Ok((_, _, again)) if again != stamp => return false,
-            Ok((bytes, settings, _)) => ready(path, bytes, settings, engine).await,
+            Ok((_, again)) if again != stamp => return false,
+            Ok((content, _)) => ready(path, content, engine, trust).await,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return false,
             Err(error) => Err((None, error.to_string())),
         };
@@ -258,10 +277,18 @@ impl File {
 
 async fn ready(
     path: &Path,
-    bytes: Vec<u8>,
-    settings: Option<String>,
+    content: Content,
     engine: &Engine,
+    trust: &Trust,
 ) -> Result<Arc<Loaded>, (Option<String>, String)> {
+    let Content {
+        bytes,
+        settings,
+        signature,
+    } = content;
+    trust
+        .check(&bytes, signature.as_deref())
+        .map_err(|error| (None, chain(&error)))?;
     let settings = match settings {
         Some(text) => parse_settings(&text).map_err(|error| {
             let file = path.with_extension("toml");
@@ -295,14 +322,15 @@ fn survey(path: &Path) -> io::Result<BTreeMap<PathBuf, Stamp>> {
 }
 
 fn stamp(module: &Path) -> io::Result<Stamp> {
-    let settings = match look(&module.with_extension("toml")) {
-        Ok(look) => Some(look),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
+    let beside = |path: &Path| match look(path) {
+        Ok(look) => Ok(Some(look)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     };
     Ok(Stamp {
         module: look(module)?,
-        settings,
+        settings: beside(&module.with_extension("toml"))?,
+        signature: beside(&signature_of(module))?,
     })
 }
 
@@ -319,8 +347,16 @@ fn look(path: &Path) -> io::Result<Look> {
     })
 }
 
-/// A module's bytes, its settings' text, and what both looked like afterwards.
-fn read(module: &Path) -> io::Result<(Vec<u8>, Option<String>, Stamp)> {
+/// Where minisign puts a module's signature.
+fn signature_of(module: &Path) -> PathBuf {
+    let mut name = module.as_os_str().to_owned();
+    name.push(".minisig");
+    PathBuf::from(name)
+}
+
+/// What stands there, its signature if it is wanted, and what all of it looked
+/// like afterwards.
+fn read(module: &Path, signed: bool) -> io::Result<(Content, Stamp)> {
     let before = stamp(module)?;
     if before.module.length > MODULE {
         return Err(io::Error::other(format!(
@@ -339,7 +375,19 @@ fn read(module: &Path) -> io::Result<(Vec<u8>, Option<String>, Stamp)> {
         Some(_) => Some(std::fs::read_to_string(module.with_extension("toml"))?),
         None => None,
     };
-    Ok((bytes, settings, stamp(module)?))
+    let signature = match before.signature.filter(|_| signed) {
+        Some(_) => {
+            let text = aedile_supply::read_signature(&signature_of(module));
+            Some(text.map_err(|error| io::Error::other(chain(&error)))?)
+        }
+        None => None,
+    };
+    let content = Content {
+        bytes,
+        settings,
+        signature,
+    };
+    Ok((content, stamp(module)?))
 }
 
 async fn blocking<T: Send + 'static>(

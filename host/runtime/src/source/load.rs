@@ -8,6 +8,7 @@ use aedile_engine::{Engine, Grant, Grants, Manifest, Plugin};
 use super::PluginSettings;
 use crate::backend::chain;
 use crate::schedule::Rhythm;
+use crate::timetable::{Cron, Timetable};
 
 /// Shortest interval: a plugin never spins.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -19,9 +20,24 @@ pub(crate) struct Loaded {
     pub(crate) settings: PluginSettings,
     /// The configuration as JSON text.
     pub(crate) config: String,
-    pub(crate) rhythm: Rhythm,
+    pub(crate) timetable: Timetable,
     /// Where it comes from, for people.
     pub(crate) origin: String,
+    /// The revision that deployed it; none of a file or of what the binary has.
+    pub(crate) revision: Option<u64>,
+    /// A newer revision that plans beside it for a while.
+    pub(crate) trial: Option<Arc<Trial>>,
+    /// It stands for its trial alone: it never ticks itself.
+    pub(crate) shadow: bool,
+}
+
+/// A revision on trial: it plans, and nothing of it is applied.
+#[derive(Clone, Debug)]
+pub(crate) struct Trial {
+    pub(crate) revision: u64,
+    /// For so many ticks.
+    pub(crate) ticks: u32,
+    pub(crate) loaded: Arc<Loaded>,
 }
 
 impl Loaded {
@@ -87,31 +103,57 @@ pub(crate) async fn load(
         .load(bytes, &grants)
         .await
         .map_err(|error| unfit(chain(&error)))?;
+    ready(plugin, settings, origin, None)
+        .await
+        .map(Arc::new)
+        .map_err(unfit)
+}
+
+/// Have a plugin check its configuration, and read its schedule.
+pub(crate) async fn ready(
+    plugin: Plugin,
+    settings: PluginSettings,
+    origin: String,
+    revision: Option<u64>,
+) -> Result<Loaded, String> {
+    let timetable = timetable(&plugin, &settings)?;
     let config = settings.config.to_string();
     match plugin.validate_config(&config, &settings.limits).await {
         Ok(Ok(())) => {}
-        Ok(Err(text)) => return Err(unfit(format!("it refuses its configuration: {text}"))),
+        Ok(Err(text)) => return Err(format!("it refuses its configuration: {text}")),
         Err(end) => {
-            return Err(unfit(format!(
+            return Err(format!(
                 "checking its configuration failed: {}",
                 crate::term::describe(&end).text
-            )));
+            ));
         }
     }
-    let rhythm = Rhythm {
-        interval: settings
-            .schedule
-            .interval
-            .unwrap_or(manifest.schedule.interval)
-            .max(SHORTEST),
-        jitter: settings.schedule.jitter.unwrap_or(manifest.schedule.jitter),
-    };
-    Ok(Arc::new(Loaded {
+    Ok(Loaded {
         plugin,
         settings,
         config,
-        rhythm,
+        timetable,
         origin,
+        revision,
+        trial: None,
+        shadow: false,
+    })
+}
+
+fn timetable(plugin: &Plugin, settings: &PluginSettings) -> Result<Timetable, String> {
+    let wanted = plugin.manifest().schedule;
+    let schedule = &settings.schedule;
+    if schedule.on_demand {
+        return Ok(Timetable::OnDemand);
+    }
+    if let Some(text) = &schedule.cron {
+        return Cron::parse(text)
+            .map(Timetable::Cron)
+            .map_err(|error| format!("`schedule.cron`: {error}"));
+    }
+    Ok(Timetable::Every(Rhythm {
+        interval: schedule.interval.unwrap_or(wanted.interval).max(SHORTEST),
+        jitter: schedule.jitter.unwrap_or(wanted.jitter),
     }))
 }
 

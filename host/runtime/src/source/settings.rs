@@ -6,6 +6,8 @@ use aedile_engine::Limits;
 use toml::{Table, Value};
 
 use super::{PluginSettings, ScheduleSettings};
+use crate::control::{HARMLESS, check_prefix};
+use crate::timetable::check_cron;
 
 /// A mistake in a settings file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,15 +34,16 @@ pub enum SettingsError {
     },
 }
 
-const TOP: [&str; 6] = [
+const TOP: [&str; 7] = [
     "enabled",
+    "fenced",
     "grants",
     "kv-prefixes",
     "schedule",
     "config",
     "limits",
 ];
-const SCHEDULE: [&str; 2] = ["interval", "jitter"];
+const SCHEDULE: [&str; 4] = ["interval", "jitter", "cron", "on-demand"];
 const LIMITS: [&str; 7] = [
     "memory",
     "cpu",
@@ -51,13 +54,11 @@ const LIMITS: [&str; 7] = [
     "storage-operations",
 ];
 
-/// What a module without a settings file gets: only what is harmless.
-pub(super) const HARMLESS: [&str; 2] = ["state", "metrics"];
-
 impl Default for PluginSettings {
     fn default() -> Self {
         Self {
             enabled: true,
+            fenced: false,
             grants: HARMLESS.iter().map(|&grant| grant.to_owned()).collect(),
             kv_prefixes: Vec::new(),
             schedule: ScheduleSettings::default(),
@@ -82,13 +83,18 @@ pub fn parse_settings(text: &str) -> Result<PluginSettings, SettingsError> {
             .as_bool()
             .ok_or_else(|| wrong("enabled", "must be true or false"))?;
     }
+    if let Some(value) = table.get("fenced") {
+        settings.fenced = value
+            .as_bool()
+            .ok_or_else(|| wrong("fenced", "must be true or false"))?;
+    }
     if let Some(value) = table.get("grants") {
         settings.grants = strings("grants", value)?;
     }
     if let Some(value) = table.get("kv-prefixes") {
         settings.kv_prefixes = strings("kv-prefixes", value)?;
         for prefix in &settings.kv_prefixes {
-            check_prefix(prefix)?;
+            check_prefix(prefix).map_err(|reason| wrong("kv-prefixes", &reason))?;
         }
     }
     if let Some(value) = table.get("schedule") {
@@ -96,6 +102,29 @@ pub fn parse_settings(text: &str) -> Result<PluginSettings, SettingsError> {
         known(table, "schedule.", &SCHEDULE)?;
         settings.schedule.interval = duration(table, "schedule.interval", "interval")?;
         settings.schedule.jitter = duration(table, "schedule.jitter", "jitter")?;
+        if let Some(value) = table.get("cron") {
+            let text = value
+                .as_str()
+                .ok_or_else(|| wrong("schedule.cron", "must be a text: \"0 3 * * *\""))?;
+            check_cron(text).map_err(|error| wrong("schedule.cron", &error))?;
+            settings.schedule.cron = Some(text.to_owned());
+        }
+        if let Some(value) = table.get("on-demand") {
+            settings.schedule.on_demand = value
+                .as_bool()
+                .ok_or_else(|| wrong("schedule.on-demand", "must be true or false"))?;
+        }
+        let ways = [
+            settings.schedule.interval.is_some(),
+            settings.schedule.cron.is_some(),
+            settings.schedule.on_demand,
+        ];
+        if ways.into_iter().filter(|way| *way).count() > 1 {
+            return Err(wrong(
+                "schedule",
+                "it is an interval, a cron expression, or on demand: one of the three",
+            ));
+        }
     }
     if let Some(value) = table.get("config") {
         settings.config = json(&Value::Table(subtable("config", value)?.clone()));
@@ -104,28 +133,6 @@ pub fn parse_settings(text: &str) -> Result<PluginSettings, SettingsError> {
         limits(subtable("limits", value)?, &mut settings.limits)?;
     }
     Ok(settings)
-}
-
-/// A granted prefix never reaches into the control range: below `aedile/` only
-/// the plugins' own part can be granted.
-fn check_prefix(prefix: &str) -> Result<(), SettingsError> {
-    if prefix.is_empty() {
-        return Err(wrong(
-            "kv-prefixes",
-            "an empty prefix would grant every key; name the keys",
-        ));
-    }
-    if "aedile/".starts_with(prefix)
-        || (prefix.starts_with("aedile/") && !prefix.starts_with("aedile/kv/"))
-    {
-        return Err(wrong(
-            "kv-prefixes",
-            &format!(
-                "`{prefix}` reaches into the control range `aedile/`, which no plugin may write"
-            ),
-        ));
-    }
-    Ok(())
 }
 
 fn limits(table: &Table, limits: &mut Limits) -> Result<(), SettingsError> {
@@ -270,6 +277,7 @@ mod tests {
         let settings = parse_settings(
             r#"
             enabled = false
+            fenced = true
             grants = ["state", "commands.put-kv"]
             kv-prefixes = ["tmp/"]
             [schedule]
@@ -290,7 +298,7 @@ mod tests {
             "#,
         )
         .expect("valid");
-        assert!(!settings.enabled);
+        assert!(!settings.enabled && settings.fenced);
         assert_eq!(settings.grants, ["state", "commands.put-kv"]);
         assert_eq!(settings.kv_prefixes, ["tmp/"]);
         assert_eq!(settings.schedule.interval, Some(Duration::from_secs(30)));
@@ -307,7 +315,7 @@ mod tests {
     fn nothing_set_grants_only_what_is_harmless() {
         let settings = parse_settings("").expect("valid");
         assert_eq!(settings.grants, HARMLESS);
-        assert!(settings.enabled && settings.kv_prefixes.is_empty());
+        assert!(settings.enabled && !settings.fenced && settings.kv_prefixes.is_empty());
         assert_eq!(settings.config, serde_json::json!({}));
     }
 
@@ -322,9 +330,17 @@ mod tests {
             ),
             ("[limits]\nmem = 1", "unknown key `limits.mem`"),
             ("[schedule]\ninterval = 30", "must be a text with a unit"),
+            ("[schedule]\ncron = \"often\"", "is no cron expression"),
+            ("[schedule]\ncron = 3", "must be a text"),
+            ("[schedule]\non-demand = 1", "must be true or false"),
+            (
+                "[schedule]\non-demand = true\ncron = \"* * * * *\"",
+                "one of the three",
+            ),
             ("[schedule]\ninterval = \"30 parsecs\"", "is no duration"),
             ("grants = \"state\"", "must be a list of texts"),
             ("enabled = 1", "must be true or false"),
+            ("fenced = \"yes\"", "must be true or false"),
             ("kv-prefixes = [\"\"]", "empty prefix"),
             ("kv-prefixes = [\"aed\"]", "control range"),
             ("kv-prefixes = [\"aedile/\"]", "control range"),

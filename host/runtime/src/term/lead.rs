@@ -1,6 +1,6 @@
 //! A term: one task for each plugin, from winning the lease to the join.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,15 +9,21 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Book, Identity, Runs, tick};
+use super::follow::follow;
+use super::{Book, Identity};
 use crate::backend::{Backend as _, Live, Trouble};
 use crate::guard::Guards;
-use crate::source::{Loaded, PluginSet};
+use crate::parked::keep;
+use crate::source::PluginSet;
+use crate::stopfile::Stops;
 
 /// How long a tick may go on after it was asked to stop.
-const GRACE: Duration = Duration::from_secs(2);
+pub(super) const GRACE: Duration = Duration::from_secs(2);
 /// Wait before a task that died is started again, or the log asked again.
 const AGAIN: Duration = Duration::from_millis(500);
+
+/// How often parked objects are looked after.
+const KEEP: Duration = Duration::from_secs(1);
 
 /// What a term needs.
 #[derive(Debug)]
@@ -26,9 +32,16 @@ pub(crate) struct Lead {
     pub(crate) guards: Arc<Guards<Live>>,
     pub(crate) identity: Arc<Identity>,
     pub(crate) book: Arc<Book>,
+    /// What this node's stop file says.
+    pub(crate) stops: watch::Receiver<Arc<Stops>>,
+    /// Names of the plugins that the binary has.
+    pub(crate) builtins: BTreeSet<String>,
+    /// Failures in a row of a revision's first ticks after which it is taken
+    /// back; 0: never.
+    pub(crate) roll_back_after: u32,
     /// Asks the ticks to return.
     pub(crate) soft: CancellationToken,
-    /// Interrupts them.
+    /// Interrupts them; also cancelled once an append was fenced out.
     pub(crate) hard: CancellationToken,
 }
 
@@ -63,10 +76,30 @@ async fn caught_up(lead: &Lead) -> bool {
     false
 }
 
+/// Park what is due and do what operators ask of parked objects, until the term
+/// ends. Looks at the latest view, so that it costs nothing when nothing waits.
+async fn keep_parked(lead: Arc<Lead>) {
+    while !lead.soft.is_cancelled() {
+        match keep(&lead.guards).await {
+            Ok(()) => {}
+            Err(Trouble::LeaseLost) => return,
+            Err(Trouble::Unavailable(reason)) => {
+                tracing::warn!(%reason, "parked objects are not brought up to date");
+            }
+        }
+        tokio::select! {
+            () = lead.soft.cancelled() => {}
+            () = lead.guards.backend.authority.ended() => return,
+            () = lead.clock.sleep(KEEP) => {}
+        }
+    }
+}
+
 async fn run(lead: &Arc<Lead>, set: &mut watch::Receiver<Arc<PluginSet>>) {
     let mut tasks: JoinSet<()> = JoinSet::new();
     let mut names: HashMap<tokio::task::Id, String> = HashMap::new();
     let mut running: HashMap<String, CancellationToken> = HashMap::new();
+    let keeping = tokio::spawn(keep_parked(lead.clone()));
     loop {
         let now = set.borrow_and_update().clone();
         let wanted = |name: &str| now.plugins.get(name).is_some_and(|l| l.settings.enabled);
@@ -86,6 +119,7 @@ async fn run(lead: &Arc<Lead>, set: &mut watch::Receiver<Arc<PluginSet>>) {
         }
         tokio::select! {
             () = lead.soft.cancelled() => break,
+            () = lead.hard.cancelled() => break,
             () = lead.guards.backend.authority.ended() => break,
             changed = set.changed() => if changed.is_err() { break },
             Some(ended) = tasks.join_next_with_id(), if !tasks.is_empty() => {
@@ -107,77 +141,16 @@ async fn run(lead: &Arc<Lead>, set: &mut watch::Receiver<Arc<PluginSet>>) {
         }
     }
     lead.soft.cancel();
-    let joined = async { while tasks.join_next().await.is_some() {} };
+    let joined = async {
+        while tasks.join_next().await.is_some() {}
+        if let Err(error) = keeping.await {
+            tracing::error!(%error, "the task that keeps the parked objects died");
+        }
+    };
     tokio::pin!(joined);
     // A lost lease interrupts at once: the engine reads the authority itself.
     if lead.clock.timeout(GRACE, &mut joined).await.is_err() {
         lead.hard.cancel();
         joined.await;
-    }
-}
-
-/// Tick one plugin until it is to stop. A newer module is taken up between two
-/// ticks, and runs at once.
-async fn follow(
-    lead: Arc<Lead>,
-    name: String,
-    mut set: watch::Receiver<Arc<PluginSet>>,
-    stop: CancellationToken,
-) {
-    let entropy = lead.guards.entropy.clone();
-    let log = lead.guards.backend.log.clone();
-    let mut runs = Runs::new(log, lead.clock.clone(), lead.identity.clone());
-    let mut current: Option<Arc<Loaded>> = None;
-    let mut due = lead
-        .book
-        .not_before(&name)
-        .unwrap_or_else(|| lead.clock.boot());
-    loop {
-        let Some(loaded) = set.borrow_and_update().plugins.get(&name).cloned() else {
-            return;
-        };
-        let swapped = current
-            .as_ref()
-            .is_some_and(|now| !Arc::ptr_eq(now, &loaded));
-        if swapped {
-            // The clean slate of a new version is laid before its first tick.
-            let now = set.borrow().clone();
-            lead.book.install(&now);
-            due = lead
-                .book
-                .not_before(&name)
-                .unwrap_or_else(|| lead.clock.boot());
-        }
-        current = Some(loaded.clone());
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            () = lead.guards.backend.authority.ended() => return,
-            changed = set.changed() => match changed {
-                Ok(()) => continue,
-                Err(_) => return,
-            },
-            () = lead.clock.sleep_until(due) => {}
-        }
-        lead.book.began(&name);
-        let ticked = tick(&lead.guards, &loaded, &lead.identity, lead.control(&stop)).await;
-        let wait = lead.book.ended(&loaded, &ticked, &entropy);
-        runs.note(&loaded, &ticked).await;
-        due = lead.clock.boot() + wait;
-        if ticked.end.lost {
-            return;
-        }
-    }
-}
-
-impl Lead {
-    /// What a tick is to heed.
-    fn control(&self, stop: &CancellationToken) -> aedile_engine::Control {
-        let authority = self.guards.backend.authority.clone();
-        let hard = self.hard.clone();
-        aedile_engine::Control {
-            authority: Arc::new(move || !hard.is_cancelled() && authority.holds()),
-            stop: stop.clone(),
-        }
     }
 }

@@ -11,7 +11,7 @@ use aedile_log::{Log, RunRecord};
 
 use super::{Identity, Ticked};
 use crate::backend::chain;
-use crate::source::Loaded;
+use crate::source::{Loaded, Trial};
 
 /// Longest streak that one record stands for.
 const STREAK: Duration = Duration::from_secs(5);
@@ -74,27 +74,61 @@ impl Runs {
         let Some(streak) = self.streak.take() else {
             return;
         };
+        let mut detail = serde_json::json!({
+            "ticks": streak.ticks,
+            "done": streak.done,
+            "failed": streak.failed,
+            "effects": streak.effects,
+            "cpu_ms": streak.cpu_ms,
+            "peak_memory": ticked.peak_memory,
+            "log_dropped": ticked.log_dropped,
+        });
+        if !ticked.asked.is_empty() {
+            detail["asked_by"] = ticked.asked.clone().into();
+        }
+        if let Some(revision) = loaded.revision {
+            detail["revision"] = revision.into();
+        }
         let record = RunRecord {
+            started: streak.started,
+            outcome: ticked.end.outcome.to_owned(),
+            summary: ticked.end.text.clone(),
+            detail,
+            ..self.record(loaded)
+        };
+        self.write(loaded, record).await;
+    }
+
+    /// Note what a revision on trial would have done else, or how it ended.
+    pub(crate) async fn trial(&self, trial: &Trial, outcome: &str, summary: String) {
+        let loaded = &trial.loaded;
+        let record = RunRecord {
+            outcome: outcome.to_owned(),
+            summary,
+            detail: serde_json::json!({ "revision": trial.revision }),
+            ..self.record(loaded)
+        };
+        self.write(loaded, record).await;
+    }
+
+    fn record(&self, loaded: &Loaded) -> RunRecord {
+        let now = self.clock.unix();
+        RunRecord {
             id: 0,
             plugin: loaded.name().to_owned(),
             version: loaded.manifest().version.to_string(),
             digest: loaded.plugin.digest().to_owned(),
             node: self.identity.node.clone(),
             epoch: self.identity.epoch,
-            started: streak.started,
-            ended: self.clock.unix(),
-            outcome: ticked.end.outcome.to_owned(),
-            summary: ticked.end.text.clone(),
-            detail: serde_json::json!({
-                "ticks": streak.ticks,
-                "done": streak.done,
-                "failed": streak.failed,
-                "effects": streak.effects,
-                "cpu_ms": streak.cpu_ms,
-                "peak_memory": ticked.peak_memory,
-                "log_dropped": ticked.log_dropped,
-            }),
-        };
+            started: now,
+            ended: now,
+            outcome: String::new(),
+            summary: String::new(),
+            detail: serde_json::Value::Null,
+        }
+    }
+
+    async fn write(&self, loaded: &Loaded, record: RunRecord) {
         let records = self.log.records();
         match self.clock.timeout(WRITE, records.run(&record)).await {
             Ok(Ok(())) => {}

@@ -13,6 +13,7 @@ use aedile_storage::{StorageUri, Store, StoreOptions, object_key};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
+use crate::source::{Granting, Loaded, load};
 use crate::{
     Builtin, Outcome, Parts, Plan, PlanParts, PluginSettings, Runtime, RuntimeError,
     RuntimeOptions, Status,
@@ -20,7 +21,7 @@ use crate::{
 
 pub(super) const CLEANER: &[u8] = include_bytes!("../../../cli/modules/cleaner.wasm");
 pub(super) const EXPIRY: &[u8] = include_bytes!("../../../cli/modules/expiry.wasm");
-pub(super) const KV_TTL: &[u8] = include_bytes!("../../../cli/modules/kv_ttl.wasm");
+pub(crate) const KV_TTL: &[u8] = include_bytes!("../../../cli/modules/kv_ttl.wasm");
 pub(super) const KV_TTL_NEXT: &[u8] = include_bytes!("../../../cli/modules/kv_ttl_next.wasm");
 
 /// A bound for waits: far above what any takes on a loaded machine.
@@ -67,6 +68,38 @@ impl Cluster {
             .expect("a URL")
     }
 
+    /// Statements of somebody else.
+    pub(super) async fn sql(&self, sql: &'static str) {
+        let mut other = self.other().await;
+        sqlx::raw_sql(sql).execute(&mut other).await.expect("done");
+    }
+
+    async fn other(&self) -> sqlx::SqliteConnection {
+        use sqlx::Connection as _;
+        let url = format!("sqlite:{}", self.dir.path().join("meta.db").display());
+        sqlx::SqliteConnection::connect(&url).await.expect("a file")
+    }
+
+    /// A snapshot that another stores.
+    pub(super) async fn store_snapshot(&self, index: i64, payload: &[u8]) {
+        let mut other = self.other().await;
+        sqlx::query("INSERT INTO meta_snapshot (id, applied_idx, payload) VALUES (0, ?1, ?2)")
+            .bind(index)
+            .bind(payload)
+            .execute(&mut other)
+            .await
+            .expect("stored");
+    }
+
+    pub(super) async fn leases(&self) -> Vec<aedile_log::LeaseRecord> {
+        let reader = Reader::open(&self.url(), &self.clock)
+            .await
+            .expect("a reader");
+        let leases = reader.lease_rows().await.expect("the leases");
+        reader.close().await;
+        leases
+    }
+
     pub(super) fn objects(&self) -> PathBuf {
         self.dir.path().join("objects")
     }
@@ -93,12 +126,22 @@ impl Cluster {
         std::fs::create_dir_all(path.join("inside")).expect("a directory");
     }
 
+    /// Let an unlink remove it.
+    pub(super) fn mend(&self, id: ObjectId) {
+        std::fs::remove_dir_all(self.path(id)).expect("a directory");
+        self.put(&[id], b"data");
+    }
+
     pub(super) fn has(&self, id: ObjectId) -> bool {
         self.path(id).exists()
     }
 
     pub(super) async fn log(&self) -> Log {
-        Log::open(&self.url(), LogOptions::default(), self.clock.clone())
+        let options = LogOptions {
+            node: "a".to_owned(),
+            ..LogOptions::default()
+        };
+        Log::open(&self.url(), options, self.clock.clone())
             .await
             .expect("the log")
     }
@@ -206,21 +249,23 @@ impl Cluster {
     }
 }
 
-/// The bytes of a composite.
-pub(super) fn composite(links: &[ObjectId]) -> Vec<u8> {
-    let mut bytes = vec![0x52];
-    bytes.extend((links.len() as u32).to_be_bytes());
-    for link in links {
-        bytes.extend(link.0.to_be_bytes());
-        bytes.extend(0_u32.to_be_bytes());
-        bytes.extend((-2_i16).to_be_bytes());
-    }
-    let position = bytes.len() as u64;
-    let index = [7; 36];
-    bytes.extend(index);
-    bytes.extend(position.to_be_bytes());
-    bytes.extend((index.len() as u32).to_be_bytes());
-    bytes.resize(bytes.len() + 28, 0);
-    bytes.extend(0x88E2_41B7_85F4_CFF8_u64.to_be_bytes());
-    bytes
+pub(crate) use crate::guard::testing::composite_bytes as composite;
+
+/// A plugin that wants to read the state and to put and delete keys.
+pub(crate) async fn kv_ttl() -> Arc<Loaded> {
+    let clock: SharedClock = Arc::new(SystemClock);
+    let engine = Engine::new(EngineOptions::default(), clock).expect("an engine");
+    let settings = PluginSettings {
+        config: serde_json::json!({ "rules": [{ "prefix": "tmp/", "ttl": "1h" }] }),
+        ..PluginSettings::default()
+    };
+    load(
+        &engine,
+        KV_TTL.into(),
+        settings,
+        Granting::Builtin,
+        "a test".to_owned(),
+    )
+    .await
+    .expect("it loads")
 }

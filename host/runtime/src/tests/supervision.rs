@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aedile_lease::Authority;
-use aedile_log::Reader;
+use aedile_log::{Fence, Reader};
 use aedile_state::{Command, Operation};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster::{Cluster, KV_TTL, LONG};
@@ -99,6 +100,8 @@ async fn two_holders_by_mistake_do_each_thing_once() {
             clock: cluster.clock.clone(),
             stop: CancellationToken::new(),
             catch_up: Duration::from_secs(10),
+            fence: Fence::shared("nobody", 0),
+            set: watch::channel(Arc::default()).1,
         };
         Guards::new(
             live,
@@ -157,6 +160,8 @@ async fn past_its_authority_a_holder_sends_nothing() {
             clock: cluster.clock.clone(),
             stop: CancellationToken::new(),
             catch_up: Duration::from_secs(10),
+            fence: Fence::shared("nobody", 0),
+            set: watch::channel(Arc::default()).1,
         },
         Arc::new(Aside::new(Tries::Once)),
         StoreTrust::new(false),

@@ -12,6 +12,7 @@ mod queue;
 mod snapshot;
 mod steps;
 mod streams;
+mod succession;
 
 use crate::{
     Applied, Changes, Command, CommitRange, CommitRequest, CommitStreamObject, CompactRequest,

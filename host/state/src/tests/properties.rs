@@ -96,6 +96,22 @@ proptest! {
         prop_assert!(hides_a_placement(&state) || state == restored);
     }
 
+    /// What comes later never contradicts what was before, decoded or not.
+    #[test]
+    fn no_state_contradicts_its_past(commands in sequence(80)) {
+        let mut state = State::new();
+        let mut past = Vec::new();
+        for command in &commands {
+            past.push(state.clone());
+            let _ = state.apply(command);
+        }
+        let restored = State::decode_snapshot(&state.encode_snapshot()).unwrap();
+        for earlier in &past {
+            prop_assert_eq!(earlier.first_contradiction(&state), None);
+            prop_assert_eq!(earlier.first_contradiction(&restored), None);
+        }
+    }
+
     #[test]
     fn derived_indexes_agree(commands in sequence(80)) {
         let state = run(&commands);

@@ -4,7 +4,7 @@ use super::{Call, Host};
 use crate::host::{Commands, Job, Storage};
 use crate::{
     Answer, Compaction, DeleteOutcome, HostError, ObjectId, Operation, Put, Refusal, Stored,
-    StreamAt, Transfer, Trim,
+    StreamAt, Sweep, Transfer, Trim,
 };
 
 impl Host {
@@ -77,6 +77,69 @@ impl Host {
         Answer::Applied
     }
 
+    /// Takes trimmed objects out of the catalog and marks them, by the host's rule.
+    fn unindex(&mut self, compaction: &Compaction) -> Answer {
+        let Some(stream) = self.state.streams.get(&compaction.id).copied() else {
+            return Answer::Rejected(format!("stream {} does not exist", compaction.id));
+        };
+        if stream.epoch != compaction.epoch {
+            return Answer::Rejected(format!("stream {} is at another epoch", stream.id));
+        }
+        for id in &compaction.objects {
+            let mut objects = self.state.stream_objects.iter();
+            let found = objects.find(|((of, _, object), _)| *of == stream.id && object == id);
+            match found {
+                Some((_, object)) if object.end_offset <= stream.start_offset => {}
+                _ => return Answer::Rejected(format!("object {id} holds live data")),
+            }
+        }
+        for id in &compaction.objects {
+            let objects = &mut self.state.stream_objects;
+            objects.retain(|(of, _, object), _| *of != stream.id || object != id);
+            self.state.mark(*id, Operation::Delete);
+        }
+        Answer::Applied
+    }
+
+    /// Moves the start of an open stream, by the host's rule.
+    fn trim(&mut self, trim: &Trim) -> Answer {
+        let Some(stream) = self.state.streams.get_mut(&trim.id) else {
+            return Answer::Rejected(format!("stream {} does not exist", trim.id));
+        };
+        if stream.epoch != trim.epoch || !stream.opened {
+            return Answer::Rejected(format!("stream {} is at another epoch, or closed", trim.id));
+        }
+        if trim.start_offset < stream.start_offset || trim.start_offset > stream.end_offset {
+            return Answer::Rejected(format!(
+                "offset {} is outside the stream",
+                trim.start_offset
+            ));
+        }
+        if trim.start_offset == stream.start_offset {
+            return Answer::Redundant;
+        }
+        stream.start_offset = trim.start_offset;
+        Answer::Applied
+    }
+
+    /// Deletes a closed stream and marks its objects, by the host's rule.
+    fn delete_one_stream(&mut self, at: &StreamAt) -> Answer {
+        let Some(stream) = self.state.streams.get(&at.id).copied() else {
+            return Answer::Rejected(format!("stream {} does not exist", at.id));
+        };
+        if stream.epoch != at.epoch || stream.opened {
+            return Answer::Rejected(format!("stream {} is at another epoch, or open", at.id));
+        }
+        self.state.streams.remove(&at.id);
+        let objects = self.state.stream_objects.keys();
+        let own: Vec<_> = objects.filter(|(of, ..)| *of == at.id).copied().collect();
+        for key in own {
+            self.state.stream_objects.remove(&key);
+            self.state.mark(key.2, Operation::Delete);
+        }
+        Answer::Applied
+    }
+
     fn delete_object(&mut self, id: ObjectId) -> DeleteOutcome {
         if let Some(outcome) = self.delete_outcomes.get(&id) {
             return outcome.clone();
@@ -142,15 +205,21 @@ impl Commands for Host {
     }
 
     fn trim_stream(&mut self, trims: &[Trim]) -> Result<Vec<Answer>, HostError> {
-        self.destructive("trim-stream", trims)
+        let named = trims.iter().map(|trim| (trim.id, trim.start_offset));
+        self.send(Call::TrimStream(named.collect()))?;
+        Ok(self.answer(trims, |host, trim| host.trim(trim)))
     }
 
     fn delete_stream(&mut self, streams: &[StreamAt]) -> Result<Vec<Answer>, HostError> {
-        self.destructive("delete-stream", streams)
+        self.send(Call::DeleteStream(streams.iter().map(|at| at.id).collect()))?;
+        Ok(self.answer(streams, |host, at| host.delete_one_stream(at)))
     }
 
     fn compact_away(&mut self, compactions: &[Compaction]) -> Result<Vec<Answer>, HostError> {
-        self.destructive("compact-away", compactions)
+        let named = compactions.iter();
+        let named = named.map(|compaction| (compaction.id, compaction.objects.clone()));
+        self.send(Call::CompactAway(named.collect()))?;
+        Ok(self.answer(compactions, |host, compaction| host.unindex(compaction)))
     }
 
     fn transfer_stream(&mut self, transfers: &[Transfer]) -> Result<Vec<Answer>, HostError> {
@@ -203,5 +272,36 @@ impl Storage for Host {
         let from = usize::try_from(offset).map_or(bytes.len(), |from| from.min(bytes.len()));
         let to = from.saturating_add(length as usize).min(bytes.len());
         Ok(Some(bytes[from..to].to_vec()))
+    }
+
+    fn find_orphans(&mut self) -> Result<Sweep, HostError> {
+        self.send(Call::FindOrphans)?;
+        let none = Sweep {
+            listed: self.stored.len() as u64,
+            candidates: 0,
+            bytes: 0,
+            complete: true,
+            ripe: Vec::new(),
+            held: None,
+        };
+        Ok(match self.sweeps.len() {
+            0 => none,
+            1 => self.sweeps[0].clone(),
+            _ => self.sweeps.pop_front().unwrap_or(none),
+        })
+    }
+
+    fn delete_orphan(&mut self, ids: &[ObjectId]) -> Result<Vec<DeleteOutcome>, HostError> {
+        self.send(Call::DeleteOrphan(ids.to_vec()))?;
+        let outcomes = ids.iter().map(|id| {
+            if let Some(outcome) = self.delete_outcomes.get(id) {
+                return outcome.clone();
+            }
+            match self.stored.remove(id) {
+                Some(_) => DeleteOutcome::Deleted,
+                None => DeleteOutcome::Absent,
+            }
+        });
+        Ok(outcomes.collect())
     }
 }

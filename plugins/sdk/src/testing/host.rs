@@ -8,7 +8,8 @@ use super::Model;
 use crate::guest::parse;
 use crate::host::{Job, Logging, Metrics};
 use crate::{
-    Answer, DeleteOutcome, Failure, HostError, Level, ObjectId, Plugin, Report, Stored, TimestampMs,
+    Answer, DeleteOutcome, Failure, HostError, Level, ObjectId, Plugin, Report, Stored, StreamId,
+    Sweep, TimestampMs,
 };
 
 /// Something that a plugin sent.
@@ -26,6 +27,16 @@ pub enum Call {
     Destructive(&'static str),
     /// `storage.delete`.
     Delete(Vec<ObjectId>),
+    /// `storage.find-orphans`.
+    FindOrphans,
+    /// `storage.delete-orphan`.
+    DeleteOrphan(Vec<ObjectId>),
+    /// `commands.compact-away`: each stream with the objects that are to go.
+    CompactAway(Vec<(StreamId, Vec<ObjectId>)>),
+    /// `commands.trim-stream`: each stream with where it is to begin.
+    TrimStream(Vec<(StreamId, u64)>),
+    /// `commands.delete-stream`.
+    DeleteStream(Vec<StreamId>),
 }
 
 /// A log line.
@@ -49,6 +60,9 @@ pub struct Host {
     /// Answers to the next command calls, one for all items of a call, instead
     /// of what the state would give; nothing is applied by a scripted call.
     pub answers: VecDeque<Answer>,
+    /// What the host's sweep for orphans says, call by call. The last one is
+    /// said again once the others are used up; without any, there are no orphans.
+    pub sweeps: VecDeque<Sweep>,
     /// `should-stop` turns true after this many calls that send something.
     pub stop_after: Option<usize>,
     /// Prefixes besides the plugin's own that it may write.
@@ -83,6 +97,7 @@ impl Host {
             stored: BTreeMap::new(),
             delete_outcomes: BTreeMap::new(),
             answers: VecDeque::new(),
+            sweeps: VecDeque::new(),
             errors: BTreeMap::new(),
             stop_after: None,
             kv_prefixes: Vec::new(),

@@ -70,7 +70,7 @@ pub fn check_manifest<P: Plugin>(version: &str) -> Result<(), String> {
 }
 
 /// The functions that are grants of their own.
-pub(super) const FUNCTIONS: [&str; 13] = [
+pub(super) const FUNCTIONS: [&str; 15] = [
     "commands.expire-reservations",
     "commands.clean-destroyed",
     "commands.put-kv",
@@ -84,4 +84,6 @@ pub(super) const FUNCTIONS: [&str; 13] = [
     "storage.list",
     "storage.head",
     "storage.read",
+    "storage.find-orphans",
+    "storage.delete-orphan",
 ];

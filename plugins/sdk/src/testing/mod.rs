@@ -7,8 +7,9 @@
 //! outside the plugin's prefix are not writable. Every call that sends
 //! something is recorded.
 //!
-//! Destructive commands and the decisions of the real guard (liveness, links)
-//! are not modelled: script their answers.
+//! Of the destructive commands only `compact-away` is modelled; the decisions of
+//! the real guard (liveness, links) and its sweep for orphans are not: script
+//! their answers.
 
 mod commands;
 mod host;

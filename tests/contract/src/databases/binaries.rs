@@ -28,6 +28,15 @@ pub(super) fn directory() -> Option<PathBuf> {
         .find(|path| path.join("initdb").is_file() && path.join("postgres").is_file())
 }
 
+/// PgBouncer's program: on the path, or where packages put it.
+pub(super) fn pooler() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin"].map(PathBuf::from))
+        .map(|directory| directory.join("pgbouncer"))
+        .find(|program| program.is_file())
+}
+
 fn version(bin: &std::path::Path) -> u32 {
     bin.parent()
         .and_then(|path| path.file_name())

@@ -18,7 +18,8 @@ const START: Duration = Duration::from_secs(60);
 
 /// Runs the server and ends it once standard input ends: also when the test's
 /// process is killed.
-const WATCH: &str = r#""$@" & server=$!; cat >/dev/null; kill -INT "$server"; wait "$server""#;
+pub(super) const WATCH: &str =
+    r#""$@" & server=$!; cat >/dev/null; kill -INT "$server"; wait "$server""#;
 
 /// A private server. Dropping it stops the server and removes its files.
 #[derive(Debug)]

@@ -67,7 +67,8 @@ impl Raw {
                 .journal_mode(SqliteJournalMode::Wal);
             return Ok(Self::Sqlite(options.connect().await?));
         }
-        let options = PgConnectOptions::from_str(url)?;
+        // A pooler refuses what it does not know.
+        let options = PgConnectOptions::from_str(url)?.extra_float_digits(None);
         Ok(Self::Postgres(options.connect().await?))
     }
 
@@ -168,6 +169,12 @@ impl Raw {
     pub async fn truncate(&mut self, index: i64) -> Result<(), sqlx::Error> {
         self.run(&format!("DELETE FROM meta_log WHERE idx <= {index}"))
             .await
+    }
+
+    /// The rows behind an index, whatever the snapshot.
+    pub async fn rows_after(&mut self, index: i64) -> Result<Vec<(i64, Vec<u8>)>, sqlx::Error> {
+        const SQL: &str = "SELECT idx, payload FROM meta_log WHERE idx > $1 ORDER BY idx";
+        either!(self, connection => sqlx::query_as(SQL).bind(index).fetch_all(connection).await)
     }
 
     /// The snapshot and the rows behind it, read in one statement.

@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
+use aedile_clock::SharedClock;
 use async_trait::async_trait;
 use s3s::dto::{
-    DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, Error,
-    GetObjectInput, GetObjectOutput, HeadBucketInput, HeadBucketOutput, HeadObjectInput,
-    HeadObjectOutput, ListObjectsV2Input, ListObjectsV2Output, PutObjectInput, PutObjectOutput,
+    BucketVersioningStatus, DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput,
+    DeleteObjectsOutput, Error, GetBucketVersioningInput, GetBucketVersioningOutput,
+    GetObjectInput, GetObjectLockConfigurationInput, GetObjectLockConfigurationOutput,
+    GetObjectOutput, HeadBucketInput, HeadBucketOutput, HeadObjectInput, HeadObjectOutput,
+    ListObjectsV2Input, ListObjectsV2Output, ObjectLockConfiguration, ObjectLockEnabled,
+    PutObjectInput, PutObjectOutput,
 };
-use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 use s3s_fs::FileSystem;
 
 use super::Faults;
@@ -16,11 +20,16 @@ use super::Faults;
 pub(super) struct Objects {
     files: FileSystem,
     faults: Arc<Faults>,
+    clock: SharedClock,
 }
 
 impl Objects {
-    pub(super) fn new(files: FileSystem, faults: Arc<Faults>) -> Self {
-        Self { files, faults }
+    pub(super) fn new(files: FileSystem, faults: Arc<Faults>, clock: SharedClock) -> Self {
+        Self {
+            files,
+            faults,
+            clock,
+        }
     }
 }
 
@@ -31,8 +40,15 @@ impl S3 for Objects {
         mut request: S3Request<DeleteObjectsInput>,
     ) -> S3Result<S3Response<DeleteObjectsOutput>> {
         let objects = &mut request.input.delete.objects;
+        self.faults.note_bulk(objects.len());
         self.faults
             .note_asked(objects.iter().map(|object| &object.key));
+        if self.faults.is_too_long(objects.len()) {
+            return Err(s3_error!(MalformedXML, "too many keys"));
+        }
+        if !self.faults.grants(objects.len(), self.clock.boot()) {
+            return Err(s3_error!(SlowDown, "Please reduce your request rate."));
+        }
         if objects
             .iter()
             .any(|object| self.faults.is_poison(&object.key))
@@ -41,16 +57,16 @@ impl S3 for Objects {
         }
         let mut errors = Vec::new();
         objects.retain(|object| {
-            let denied = self.faults.is_denied(&object.key);
-            if denied {
+            let denied = self.faults.denied(&object.key);
+            if let Some(code) = denied {
                 errors.push(Error {
                     key: Some(object.key.clone()),
-                    code: Some("AccessDenied".to_owned()),
+                    code: Some(code.to_owned()),
                     message: Some("Access Denied because of object lock".to_owned()),
                     ..Error::default()
                 });
             }
-            !denied
+            denied.is_none()
         });
         let mut response = self.files.delete_objects(request).await?;
         response.output.errors = (!errors.is_empty()).then_some(errors);
@@ -62,10 +78,15 @@ impl S3 for Objects {
         request: S3Request<DeleteObjectInput>,
     ) -> S3Result<S3Response<DeleteObjectOutput>> {
         self.faults.note_asked(std::iter::once(&request.input.key));
-        if self.faults.is_denied(&request.input.key) {
-            return Err(s3_error!(
-                AccessDenied,
-                "Access Denied because of object lock"
+        if !self.faults.grants(1, self.clock.boot()) {
+            return Err(s3_error!(SlowDown, "Please reduce your request rate."));
+        }
+        if let Some(code) = self.faults.denied(&request.input.key) {
+            let code =
+                S3ErrorCode::from_bytes(code.as_bytes()).unwrap_or(S3ErrorCode::InternalError);
+            return Err(S3Error::with_message(
+                code,
+                "Access Denied because of object lock",
             ));
         }
         self.files.delete_object(request).await
@@ -83,6 +104,35 @@ impl S3 for Objects {
         request: S3Request<HeadObjectInput>,
     ) -> S3Result<S3Response<HeadObjectOutput>> {
         self.files.head_object(request).await
+    }
+
+    async fn get_bucket_versioning(
+        &self,
+        _: S3Request<GetBucketVersioningInput>,
+    ) -> S3Result<S3Response<GetBucketVersioningOutput>> {
+        let status = self.faults.versioning();
+        Ok(S3Response::new(GetBucketVersioningOutput {
+            status: status.map(BucketVersioningStatus::from_static),
+            ..GetBucketVersioningOutput::default()
+        }))
+    }
+
+    async fn get_object_lock_configuration(
+        &self,
+        _: S3Request<GetObjectLockConfigurationInput>,
+    ) -> S3Result<S3Response<GetObjectLockConfigurationOutput>> {
+        if !self.faults.object_lock() {
+            return Err(s3_error!(
+                ObjectLockConfigurationNotFoundError,
+                "the bucket has none"
+            ));
+        }
+        Ok(S3Response::new(GetObjectLockConfigurationOutput {
+            object_lock_configuration: Some(ObjectLockConfiguration {
+                object_lock_enabled: Some(ObjectLockEnabled::from_static("Enabled")),
+                rule: None,
+            }),
+        }))
     }
 
     async fn head_bucket(

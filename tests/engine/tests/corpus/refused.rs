@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aedile_clock::{BootInstant, Clock, Sleep, SystemClock, UnixMillis};
 use aedile_engine::{Engine, EngineOptions, Grants, LoadError, ManifestError};
-use aedile_tests_engine::{Trial, engine, grants, guest};
+use aedile_tests_engine::{Trial, engine, grants, guest, module};
 
 /// The refusal of a guest that is granted everything.
 async fn refusal(name: &str) -> (LoadError, String) {
@@ -22,6 +22,9 @@ async fn bounded(name: &str, change: impl FnOnce(&mut EngineOptions)) -> LoadErr
     let engine = Engine::new(options, Arc::new(SystemClock)).expect("an engine");
     Trial::refusal(&engine, name, &Grants::all()).await
 }
+
+const FLOW: &str = "the flow of a function (blocks, branches and calls through tables, by local \
+                    variables and by those before)";
 
 #[track_caller]
 fn too_complex(error: &LoadError, what: &str) {
@@ -311,7 +314,7 @@ async fn many_results() {
 async fn deep_blocks() {
     too_complex(
         &bounded("deep_blocks", |options| options.function_flow = 200).await,
-        "the flow of a function (blocks by local variables, loops and depth)",
+        FLOW,
     );
 }
 
@@ -319,7 +322,7 @@ async fn deep_blocks() {
 async fn many_branches() {
     too_complex(
         &bounded("many_branches", |options| options.function_flow = 200).await,
-        "the flow of a function (blocks by local variables, loops and depth)",
+        FLOW,
     );
     too_complex(
         &bounded("many_branches", |options| options.flow = 200).await,
@@ -332,8 +335,26 @@ async fn many_branches() {
 async fn many_loops() {
     too_complex(
         &bounded("many_loops", |options| options.function_flow = 200).await,
-        "the flow of a function (blocks by local variables, loops and depth)",
+        FLOW,
     );
+}
+
+/// Eleven kilobytes of it took 49 s to compile before its entries were counted.
+#[tokio::test]
+async fn a_large_table_of_branches() {
+    let entries = "$again ".repeat(9_000);
+    let text = format!("(func (loop $again (br_table {entries} (i32.const 0))))");
+    let error = engine().inspect(&module("slow", &text));
+    too_complex(&error.expect_err("it is refused"), FLOW);
+}
+
+/// 160 kilobytes of it took 105 s to compile before these calls were counted.
+#[tokio::test]
+async fn many_calls_through_a_table() {
+    let calls = "(call_indirect (type $empty) (i32.const 0))".repeat(7_500);
+    let text = format!("(type $empty (func)) (table 1 funcref) (func {calls})");
+    let error = engine().inspect(&module("slow", &text));
+    too_complex(&error.expect_err("it is refused"), FLOW);
 }
 
 #[tokio::test]

@@ -33,6 +33,7 @@ pub(super) async fn look(config: &Config, clock: &SharedClock, items: &mut Items
     };
     items.ok(WHAT, format!("{url} answers"));
     let view = content(&reader, &url, clock, items).await;
+    divergences(&reader, items).await;
     lease(config, &reader, clock, items).await;
     reader.close().await;
     view
@@ -86,6 +87,30 @@ async fn content(
             refused(error, items);
             None
         }
+    }
+}
+
+/// Nodes that do nothing until an operator has settled who is right.
+async fn divergences(reader: &Reader, items: &mut Items) {
+    let found = match reader.divergences().await {
+        Ok(found) => found,
+        // What is wrong with the database, the view has said.
+        Err(error) => return items.error(WHAT, error),
+    };
+    for record in found {
+        items.warn(
+            WHAT,
+            format!(
+                "node {} has diverged and does nothing: {} (index {})",
+                record.node,
+                record.reason,
+                figures::grouped(record.index),
+            ),
+            format!(
+                "find out which history counts, then: aedile log clear-divergence --node {}",
+                record.node
+            ),
+        );
     }
 }
 

@@ -5,6 +5,7 @@ use aedile_log::View;
 use aedile_storage::{Location, Store, StoreOptions};
 
 use super::Items;
+use crate::commands::store_facts::{of_bucket, of_clock};
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::output::figures;
@@ -12,8 +13,6 @@ use crate::output::figures;
 const WHAT: &str = "storage";
 /// How many live objects are looked up.
 const SAMPLE: usize = 16;
-/// An offset of clocks that would confuse a reader of times, in milliseconds.
-const OFFSET_MS: u64 = 60_000;
 
 /// Look at the storage.
 pub(super) async fn look(
@@ -41,14 +40,13 @@ pub(super) async fn look(
         }
         other => items.ok(WHAT, format!("{other:?}")),
     }
-    if let Some(offset) = report.clock_offset_ms
-        && offset.unsigned_abs() > OFFSET_MS
-    {
-        items.warn(
-            WHAT,
-            format!("its clock is {offset} ms off this machine's"),
-            "check the time synchronisation of both; requests may be refused",
-        );
+    let facts = store.probe().await.map(|probe| of_bucket(&probe));
+    for fact in facts.into_iter().flatten().chain(of_clock(&report)) {
+        if fact.todo.is_empty() {
+            items.ok(WHAT, fact.text);
+        } else {
+            items.warn(WHAT, fact.text, fact.todo);
+        }
     }
     let Some(view) = view else {
         return;

@@ -1,7 +1,7 @@
 //! `storage`: each function is a grant of its own.
 
 use crate::bindings::generated::aedile::maintenance::storage::{
-    DeleteOutcome, Host, Refusal, Stored,
+    DeleteOutcome, Host, Refusal, Stored, Sweep,
 };
 use crate::run::context::Context;
 use crate::run::page::page_len;
@@ -10,6 +10,9 @@ use crate::wit::HostError;
 
 /// What the record of a key takes besides the key, in bytes, rounded up.
 const RECORD: usize = 64;
+
+/// Requests to the store that a portion of a sweep counts as.
+const PORTION: u64 = 16;
 
 /// The text of an outcome that has one.
 fn text(outcome: &mut DeleteOutcome) -> Option<&mut String> {
@@ -90,5 +93,33 @@ impl Host for Context {
             bytes.truncate(length as usize);
         }
         Ok(answer)
+    }
+
+    async fn find_orphans(&mut self) -> wasmtime::Result<Result<Sweep, HostError>> {
+        self.count_storage(PORTION)?;
+        let mut sweep = self
+            .ask("storage.find-orphans", |host| host.find_orphans())
+            .await?;
+        if let Ok(sweep) = &mut sweep {
+            self.cut_texts(sweep.held.iter_mut());
+        }
+        Ok(sweep)
+    }
+
+    async fn delete_orphan(
+        &mut self,
+        ids: Vec<u64>,
+    ) -> wasmtime::Result<Result<Vec<DeleteOutcome>, HostError>> {
+        if let Err(error) = self.list_fits(ids.len()) {
+            return Ok(Err(error));
+        }
+        self.count_storage(ids.len() as u64)?;
+        let mut outcomes = self
+            .ask("storage.delete-orphan", |host| host.delete_orphan(ids))
+            .await?;
+        if let Ok(outcomes) = &mut outcomes {
+            self.cut_texts(outcomes.iter_mut().filter_map(text));
+        }
+        Ok(outcomes)
     }
 }

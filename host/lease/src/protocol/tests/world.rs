@@ -25,7 +25,7 @@ pub(super) fn rules(keeper: usize) -> Rules {
         timeout: TIMEOUT,
         take_over: false,
         others_ttl: TTL,
-        seed: u64::try_from(keeper).unwrap_or(0),
+        seed: u64::try_from(keeper).ok(),
     }
 }
 
@@ -99,11 +99,22 @@ pub(super) struct Keeper {
     pub(super) warnings: usize,
 }
 
+impl Keeper {
+    /// The end of its authority, if a term of its is open.
+    pub(super) fn until(&self) -> Option<BootInstant> {
+        self.window.map(|(_, until)| until)
+    }
+}
+
 pub(super) struct World {
     pub(super) now: BootInstant,
     pub(super) row: Option<Row>,
     pub(super) keepers: Vec<Keeper>,
     pub(super) fault: Fault,
+    /// How far the database's clock was stepped.
+    pub(super) stepped_ms: i64,
+    /// When a keeper read the row.
+    pub(super) reads: Vec<BootInstant>,
     rules: Vec<Rules>,
     acquired: u64,
     last_answered: Option<(u64, BootInstant)>,
@@ -117,6 +128,8 @@ impl World {
             row: None,
             keepers: Vec::new(),
             fault: Fault::None,
+            stepped_ms: 0,
+            reads: Vec::new(),
             acquired: 0,
             last_answered: None,
             rules,
@@ -131,7 +144,8 @@ impl World {
     }
 
     pub(super) fn db_now(&self) -> i64 {
-        OFFSET_MS + i64::try_from(self.now.since_boot().as_millis()).unwrap_or(0)
+        let since_boot = i64::try_from(self.now.since_boot().as_millis()).unwrap_or(0);
+        OFFSET_MS + self.stepped_ms + since_boot
     }
 
     /// Run one operation and check everything that must always hold.
@@ -169,7 +183,10 @@ impl World {
         epoch: u64,
         cool_down: Option<Duration>,
     ) -> Result<(), String> {
-        self.keepers[k].done.insert(epoch);
+        // Its owner ends one term before it begins the next.
+        let ended = self.keepers[k].opened.range(..=epoch).copied();
+        let ended: Vec<u64> = ended.chain([epoch]).collect();
+        self.keepers[k].done.extend(ended);
         self.step(k, Event::OwnerDone { epoch, cool_down })
     }
 
@@ -379,16 +396,18 @@ impl World {
                     return Err(format!("{k} sends {attempt} while {flying} is in flight"));
                 }
                 if let Request::Release { epoch } = request
-                    && keeper.opened.contains(&epoch)
-                    && !keeper.done.contains(&epoch)
+                    && let Some(running) = keeper.opened.difference(&keeper.done).next()
                     && !keeper.stop_sent
                 {
-                    return Err(format!("{k} releases {epoch} while its ticks run"));
+                    return Err(format!("{k} releases {epoch} while ticks of {running} run"));
                 }
                 if let Request::Release { epoch } = request
                     && keeper.window.is_some_and(|(open, _)| open == epoch)
                 {
                     return Err(format!("{k} releases {epoch} before it is closed"));
+                }
+                if request == Request::Read {
+                    self.reads.push(now);
                 }
                 keeper.flying = Some(attempt);
                 if keeper.sent.insert(attempt, now).is_some() {
