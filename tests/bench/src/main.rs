@@ -68,10 +68,11 @@ async fn main() -> anyhow::Result<()> {
         );
         missed += figures.iter().filter(|f| f.holds() == Some(false)).count();
         sections.push((bench.name, bench.about, figures));
-    }
-    if let Some(path) = arguments.write {
-        let took = context.since(start).as_secs_f64();
-        std::fs::write(path, document(&machine(took)?, &sections))?;
+        // After each: a run that is ended early leaves what it measured.
+        if let Some(path) = &arguments.write {
+            let took = context.since(start).as_secs_f64();
+            std::fs::write(path, document(&machine(took)?, &sections))?;
+        }
     }
     if missed > 0 {
         println!("{missed} of the bars did not hold");
