@@ -41,11 +41,6 @@ impl<B: Backend> PluginHost<B> {
         let deletions = self
             .tracked(async move { guards.delete_orphans(&plugin, &ids).await })
             .await?;
-        Ok(deletions.map(|deletions| {
-            deletions
-                .into_iter()
-                .map(|deletion| self.outcome(deletion))
-                .collect()
-        }))
+        Ok(deletions.map(|deletions| self.outcomes(deletions)))
     }
 }

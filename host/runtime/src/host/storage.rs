@@ -18,15 +18,16 @@ impl<B: Backend> PluginHost<B> {
         let deletions = self
             .tracked(async move { guards.delete(&plugin, &ids).await })
             .await?;
-        Ok(deletions.map(|deletions| {
-            deletions
-                .into_iter()
-                .map(|deletion| self.outcome(deletion))
-                .collect()
-        }))
+        Ok(deletions.map(|deletions| self.outcomes(deletions)))
     }
 
-    pub(super) fn outcome(&self, deletion: guard::Deletion) -> DeleteOutcome {
+    /// What a plugin is told of deletions, one for each, in order.
+    pub(super) fn outcomes(&self, deletions: Vec<guard::Deletion>) -> Vec<DeleteOutcome> {
+        let told = deletions.into_iter();
+        told.map(|deletion| self.outcome(deletion)).collect()
+    }
+
+    fn outcome(&self, deletion: guard::Deletion) -> DeleteOutcome {
         use aedile_storage::DeleteOutcome as Outcome;
         let outcome = match deletion {
             guard::Deletion::Outcome(outcome) => outcome,

@@ -10,8 +10,9 @@ use crate::child::{self, Task};
 use crate::{Bar, Context, Figure, Samples, Unit};
 
 pub(super) const ABOUT: &str = "An empty tick is timed from the call to its end, in a task as a \
-term runs it: a fresh store and instance, the call, and what they leave. Idle plugins are loaded in a process of its own, each \
-compiled anew from the module of `kv-ttl` (Rust, 90 KB), and tick once.";
+term runs it: a fresh store and instance, the call, and what they leave. Idle plugins are loaded \
+in a process of its own, each compiled anew from the module of `kv-ttl` (Rust, 90 KB), and tick \
+once.";
 
 const MIB: f64 = 1024.0 * 1024.0;
 /// Plugins of which the last bar speaks.
