@@ -108,8 +108,8 @@ impl Plugin {
     /// runs any more, at the latest at [`Limits::wall`] + [`Limits::grace`] as
     /// long as the host does not block its thread.
     ///
-    /// Await it to its end. If it is dropped, the plugin is interrupted as soon
-    /// as possible, but the tick is no longer joined.
+    /// Await it to its end. If it is dropped, the instance is dropped with the host
+    /// call that it waits for: what that was about may have happened or not.
     pub async fn tick(
         &self,
         input: TickInput,
@@ -151,7 +151,7 @@ impl Plugin {
             limits.clone(),
             control,
         );
-        run::run(&self.inner.shared, self.inner.pre.clone(), call, context).await
+        run::run(&self.inner.shared, &self.inner.pre, call, context).await
     }
 }
 

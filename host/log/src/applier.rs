@@ -5,8 +5,9 @@
 //! look therefore reads, in one statement, the snapshot's index and the rows
 //! from the last applied one on, that one included.
 
-use aedile_state::{Command, State, codec};
+use aedile_state::State;
 
+use crate::ahead::{self, Ahead};
 use crate::pending::{Delivery, Pending};
 use crate::selfcheck::{self, Compared, KEPT, Recent};
 use crate::store::{Fetch, Row, Store};
@@ -28,6 +29,8 @@ pub(crate) struct Applier {
     compared: u64,
     /// The views of the last rows.
     recent: Recent,
+    /// Rows of ours that are being appended.
+    ahead: Ahead,
 }
 
 /// What a fetch means for the applier.
@@ -127,6 +130,13 @@ impl Applier {
         }
     }
 
+    /// Do what can be done while rows of ours are being appended, rather than
+    /// between their commit and their answers.
+    pub(crate) fn prepare(&mut self, pending: &Pending) {
+        self.recent.trim();
+        self.ahead.prepare(&self.view, pending);
+    }
+
     /// Apply one row and hand its answers to whoever waits for them.
     fn apply(
         &mut self,
@@ -135,13 +145,14 @@ impl Applier {
         pending: &Pending,
         delivery: &mut Delivery,
     ) -> Result<usize, LogError> {
-        let commands: Vec<Command> =
-            codec::decode_batch(&payload).map_err(|source| LogError::Row { index, source })?;
-        let count = commands.len();
-        let outcomes: Vec<_> = commands
-            .iter()
-            .map(|command| self.view.state.apply(command))
-            .collect();
+        let outcomes = match self.ahead.take(&payload) {
+            Some((state, outcomes)) => {
+                self.view.state = state;
+                outcomes
+            }
+            None => ahead::apply(&mut self.view.state, index, &payload)?,
+        };
+        let count = outcomes.len();
         let mut answers = outcomes.into_iter().map(Answer::from);
         pending.applied(index, &payload, &mut answers, delivery);
         self.view.index = index;
@@ -172,6 +183,7 @@ impl Applier {
         self.seen = index;
         self.compared = index;
         self.recent = Recent::default();
+        self.ahead.clear();
         Ok(Install::Done)
     }
 
@@ -210,6 +222,7 @@ impl Applier {
         options: &LogOptions,
         pending: &Pending,
     ) -> Result<Progress, LogError> {
+        self.recent.trim();
         let fetch = store.fetch(self.view.index, options.fetch).await?;
         let all = fetch.rows.len() < options.fetch as usize;
         self.take(store, fetch, all, pending).await

@@ -31,6 +31,7 @@
 //! (`store/sqlite`, `store/postgres`), `applier`, `selfcheck`, `tailer`, `pending`,
 //! `proposer`, `log`.
 
+mod ahead;
 mod applier;
 mod error;
 mod fence;

@@ -240,10 +240,11 @@ impl Log {
             }
             commands = rest;
         }
-        let mut answers = Vec::with_capacity(count);
+        let mut answers = Vec::new();
         for (count, reply) in replies {
             // Whoever has the other end lets go of it when nobody will answer.
             match reply.await {
+                Ok(more) if answers.is_empty() => answers = more?,
                 Ok(more) => answers.extend(more?),
                 Err(_) if self.has_ended() => return Err(self.ended()),
                 Err(_) => answers.extend(std::iter::repeat_n(Answer::Unknown, count)),

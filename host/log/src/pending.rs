@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aedile_clock::BootInstant;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
 use crate::LogError;
 use crate::store::{Around, Fetch};
@@ -79,6 +79,8 @@ struct Rows {
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     rows: Mutex<Rows>,
+    /// Told of each row that is registered.
+    registered: Notify,
     /// Up to which index everybody was answered.
     answered: watch::Sender<u64>,
 }
@@ -106,7 +108,20 @@ impl Pending {
         let mut lock = self.lock();
         if !lock.closed {
             lock.rows.insert(index, row);
+            drop(lock);
+            self.registered.notify_one();
         }
+    }
+
+    /// Wait until a row was registered since this was last waited for.
+    pub(crate) async fn registered(&self) {
+        self.registered.notified().await;
+    }
+
+    /// The row that is to stand at `index`, if it is ours.
+    pub(crate) fn payload(&self, index: u64) -> Option<Arc<[u8]>> {
+        let lock = self.lock();
+        lock.rows.get(&index).map(|row| row.payload.clone())
     }
 
     /// The rows from `first` on did not land there: take their waiters back.

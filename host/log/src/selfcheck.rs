@@ -47,10 +47,18 @@ pub(crate) struct Recent {
 }
 
 impl Recent {
-    /// A row with so many commands was applied.
+    /// A row with so many commands was applied. What is kept too long goes when
+    /// there is time for it, and at the latest when it is twice as much.
     pub(crate) fn push(&mut self, view: &View, commands: usize) {
         self.views.push_back((view.clone(), commands));
         self.commands += commands;
+        if self.views.len() > 2 * KEPT || self.commands > 2 * KEPT_COMMANDS {
+            self.trim();
+        }
+    }
+
+    /// Drop what is kept too long.
+    pub(crate) fn trim(&mut self) {
         while self.views.len() > KEPT || (self.commands > KEPT_COMMANDS && self.views.len() > 1) {
             if let Some((_, commands)) = self.views.pop_front() {
                 self.commands -= commands;

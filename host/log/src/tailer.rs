@@ -131,12 +131,20 @@ impl Tailer {
                     continue;
                 }
             }
-            tokio::select! {
-                () = self.cancel.cancelled() => {}
-                // For the next look to take.
-                Ok(()) = self.check.found.changed() => self.check.found.mark_changed(),
-                () = self.nudge.notified() => wait = self.options.poll_min,
-                () = self.clock.sleep(wait) => wait = (wait * 2).min(self.options.poll_max),
+            let mut due = std::pin::pin!(self.clock.sleep(wait));
+            loop {
+                tokio::select! {
+                    () = self.cancel.cancelled() => {}
+                    // For the next look to take.
+                    Ok(()) = self.check.found.changed() => self.check.found.mark_changed(),
+                    () = self.nudge.notified() => wait = self.options.poll_min,
+                    () = self.pending.registered() => {
+                        applier.prepare(&self.pending);
+                        continue;
+                    }
+                    () = &mut due => wait = (wait * 2).min(self.options.poll_max),
+                }
+                break;
             }
         }
         unexpected.disarm();

@@ -230,7 +230,7 @@ async fn acquire(
             Leadership::Ineligible { reason } => reason,
             Leadership::Follower { seen: Some(seen) } if !seen.holder.is_empty() => {
                 let native = if seen.native {
-                    " (a PicoMQ node: it renews for ever; --take-over takes the lease from it)"
+                    " (a PicoMQ node: it renews for ever, and only --take-over takes the lease from it)"
                 } else {
                     ""
                 };

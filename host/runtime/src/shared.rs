@@ -238,7 +238,7 @@ pub(crate) fn detail(leadership: &Leadership) -> String {
             "nobody leads".to_owned()
         }
         Leadership::Follower { seen: Some(seen) } if seen.native => format!(
-            "{} leads, a PicoMQ node: it renews for ever; --take-over takes the lease",
+            "{} leads, a PicoMQ node: it renews for ever, and only --take-over takes the lease from it",
             seen.holder
         ),
         Leadership::Follower { seen: Some(seen) } => format!("{} leads", seen.holder),

@@ -19,8 +19,6 @@ pub(crate) enum Ended {
     Host(String),
     #[error("`{0}` is not available while a configuration is checked")]
     Barred(&'static str),
-    #[error("nobody waits for it any more")]
-    Abandoned,
 }
 
 impl Ended {
@@ -47,7 +45,6 @@ impl From<Ended> for TickEnd {
             Ended::Barred(_) => Self::Trap {
                 message: ended.to_string(),
             },
-            Ended::Abandoned => Self::HostError(ended.to_string()),
         }
     }
 }

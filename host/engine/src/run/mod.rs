@@ -13,9 +13,11 @@ mod page;
 mod quota;
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use wasmtime::{Store, UpdateDeadline};
 
 use crate::bindings::generated::PluginPre;
@@ -50,41 +52,29 @@ pub(crate) struct Ran {
     pub(crate) host: Option<Box<dyn Host>>,
 }
 
-/// Sets the reason to end if the caller stops waiting.
-struct Abandon(Cut);
-
-impl Drop for Abandon {
-    fn drop(&mut self) {
-        self.0.set(Ended::Abandoned);
-    }
-}
-
-/// Run one call to its end, in a task of its own so that a panic of the host
-/// ends only this.
+/// Run one call to its end. A panic of the host ends only this. Dropping the
+/// future drops the instance and whatever it waits for.
 pub(crate) async fn run(
     shared: &Arc<Shared>,
-    pre: PluginPre<Context>,
+    pre: &PluginPre<Context>,
     call: Call,
     context: Context,
 ) -> Ran {
-    let clock = shared.clock.clone();
     let started = context.started;
-    let abandon = Abandon(context.cut.clone());
-    let task = tokio::spawn(in_store(shared.clone(), pre, call, context));
-    let ran = task.await.unwrap_or_else(|failed| Ran {
-        end: Err(TickEnd::HostError(match failed.try_into_panic() {
-            Ok(payload) => format!("it panicked: {}", panic_text(payload.as_ref())),
-            Err(_) => "the executor stopped".to_owned(),
-        })),
+    // Nothing that it may leave half done is used afterwards.
+    let ran = AssertUnwindSafe(in_store(shared, pre, call, context)).catch_unwind();
+    ran.await.unwrap_or_else(|payload| Ran {
+        end: Err(TickEnd::HostError(format!(
+            "it panicked: {}",
+            panic_text(payload.as_ref())
+        ))),
         usage: Usage {
-            wall: clock.boot().since(started),
+            wall: shared.clock.boot().since(started),
             ..Usage::default()
         },
         metrics: Metrics::default(),
         host: None,
-    });
-    drop(abandon);
-    ran
+    })
 }
 
 fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
@@ -96,8 +86,8 @@ fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
 }
 
 async fn in_store(
-    shared: Arc<Shared>,
-    pre: PluginPre<Context>,
+    shared: &Arc<Shared>,
+    pre: &PluginPre<Context>,
     call: Call,
     context: Context,
 ) -> Ran {
@@ -124,7 +114,7 @@ async fn in_store(
         ))
     });
     let returned = watch
-        .over(meter.charged(invoke(&mut store, &pre, call)))
+        .over(meter.charged(invoke(&mut store, pre, call)))
         .await;
     let left = if counts { store.get_fuel().ok() } else { None };
     let context = store.into_data();
