@@ -47,6 +47,11 @@ impl Samples {
         self.0.push(sample);
     }
 
+    /// In the order in which they were taken.
+    pub fn iter(&self) -> impl Iterator<Item = f64> {
+        self.0.iter().copied()
+    }
+
     /// The middle one; of an even number the lower of the two in the middle. NaN
     /// of none.
     pub fn median(&self) -> f64 {

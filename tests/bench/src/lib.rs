@@ -9,6 +9,7 @@
 //! Nothing here decides a test: a bar that does not hold is printed, and the
 //! only test is that each benchmark runs and yields its figures.
 
+mod bare;
 pub mod child;
 mod cleaning;
 mod context;
