@@ -9,7 +9,9 @@ demo:
 	cargo run --quiet -p aedile -- demo
 
 # Everything that the project proves about itself, on SQLite, PostgreSQL, a
-# local directory and an S3 server on loopback.
+# local directory and an S3 server on loopback. Most tests wait for processes
+# and clocks more than they compute, so two run on each core.
+test: export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 test:
 	@.ci/setup test
 	cargo test --workspace --no-fail-fast

@@ -2,7 +2,8 @@
 //!
 //! Big-endian: `0x52`, a count, so many links of 14 bytes, the links' block
 //! indexes, and a footer of 48 bytes with the position and size of the indexes
-//! at its start and a magic number at its end.
+//! at its start and a magic number at its end. An object that holds data ends
+//! with a magic number of its own, one less.
 
 use crate::Composite;
 
@@ -10,15 +11,19 @@ use crate::Composite;
 pub(crate) const FOOTER: u64 = 48;
 
 const MAGIC: u64 = 0x88E2_41B7_85F4_CFF8;
+const DATA_MAGIC: u64 = 0x88E2_41B7_85F4_CFF7;
 const FIRST_BYTE: u8 = 0x52;
-const PREFIX: u64 = 5;
+/// Length of what stands before the links, in bytes.
+pub(crate) const PREFIX: u64 = 5;
 const LINK: u64 = 14;
 
 /// What the end of an object says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Footer {
-    /// No composite.
+    /// It ends as an object with data does.
     Plain,
+    /// It ends as neither does: [`cut_off`] tells from its first bytes.
+    Unknown,
     /// A composite whose links fill this many first bytes.
     LinkList(u64),
     /// It ends as a composite does, but is none that can be read.
@@ -29,10 +34,12 @@ pub(crate) enum Footer {
 /// list, in bytes.
 pub(crate) fn footer(tail: &[u8], size: u64, longest: u64) -> Footer {
     let Some((rest, magic)) = tail.split_last_chunk::<8>() else {
-        return Footer::Plain;
+        return Footer::Unknown;
     };
-    if u64::from_be_bytes(*magic) != MAGIC {
-        return Footer::Plain;
+    match u64::from_be_bytes(*magic) {
+        MAGIC => {}
+        DATA_MAGIC => return Footer::Plain,
+        _ => return Footer::Unknown,
     }
     let fields = rest.split_first_chunk::<8>().and_then(|(position, rest)| {
         let (length, _) = rest.split_first_chunk::<4>()?;
@@ -62,6 +69,21 @@ pub(crate) fn footer(tail: &[u8], size: u64, longest: u64) -> Footer {
         ));
     }
     Footer::LinkList(position)
+}
+
+/// Why an object is no plain one although it does not end as a composite does:
+/// it begins as one, with no more links than `longest` bytes hold, so that its
+/// end is lost.
+pub(crate) fn cut_off(head: &[u8], size: u64, longest: u64) -> Option<String> {
+    let (first, rest) = head.split_first()?;
+    let (count, _) = rest.split_first_chunk::<4>()?;
+    let count = u64::from(u32::from_be_bytes(*count));
+    let allowed = 1..=longest.saturating_sub(PREFIX) / LINK;
+    (*first == FIRST_BYTE && allowed.contains(&count)).then(|| {
+        format!(
+            "it begins as a composite of {count} links does, but its end is cut off, after {size} bytes"
+        )
+    })
 }
 
 /// Read the link list, which is as long as the footer said.
@@ -123,6 +145,10 @@ mod tests {
         let tail = &bytes[bytes.len().saturating_sub(FOOTER as usize)..];
         match footer(tail, bytes.len() as u64, LONGEST) {
             Footer::Plain => Composite::Plain,
+            Footer::Unknown => match cut_off(bytes, bytes.len() as u64, LONGEST) {
+                Some(reason) => Composite::Unreadable(reason),
+                None => Composite::Plain,
+            },
             Footer::Bad(reason) => Composite::Unreadable(reason),
             Footer::LinkList(length) => {
                 let end = usize::try_from(length).unwrap().min(bytes.len());
@@ -141,9 +167,23 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_with_the_magic_number_is_plain() {
-        for bytes in [&b""[..], b"R", &[0; 47], &[0x52; 400]] {
+    fn what_neither_begins_nor_ends_as_a_composite_is_plain() {
+        let mut data = object(&[1, 2, 3], 10);
+        let end = data.len();
+        data[end - 8..].copy_from_slice(&DATA_MAGIC.to_be_bytes());
+        for bytes in [&b""[..], b"R", &[0; 47], &[0x52; 400], b"R\0\0\0\0", &data] {
             assert_eq!(read(bytes), Composite::Plain);
+        }
+    }
+
+    #[test]
+    fn a_composite_that_is_cut_off_anywhere_is_told() {
+        let good = object(&[1, 2, 3], 10);
+        for end in PREFIX as usize..good.len() {
+            assert!(
+                matches!(read(&good[..end]), Composite::Unreadable(_)),
+                "{end} bytes"
+            );
         }
     }
 

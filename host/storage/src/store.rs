@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use object_store::GetRange;
 
-use crate::composite::{self, FOOTER, Footer};
+use crate::composite::{self, FOOTER, Footer, PREFIX};
 use crate::delete::Deleting;
 use crate::file::FileStore;
 use crate::folders::{self, Pause};
@@ -316,7 +316,8 @@ impl Store {
     }
 
     /// Whether an object is a composite, and what it links. One short request
-    /// decides for an object that is none.
+    /// decides for an object that PicoMQ wrote and that is none, a second one
+    /// for what ends as nothing that it writes.
     ///
     /// # Errors
     /// The store's.
@@ -324,8 +325,21 @@ impl Store {
         let Some((tail, size)) = self.tail(id, FOOTER).await? else {
             return Ok(Composite::Absent);
         };
-        let length = match composite::footer(&tail, size, self.inner.options.link_list_bytes) {
+        let longest = self.inner.options.link_list_bytes;
+        let length = match composite::footer(&tail, size, longest) {
             Footer::Plain => return Ok(Composite::Plain),
+            Footer::Unknown => {
+                let head = if tail.len() as u64 == size {
+                    tail
+                } else {
+                    let Some((head, _)) = self.range(id, 0, PREFIX).await? else {
+                        return Ok(Composite::Absent);
+                    };
+                    head
+                };
+                let cut = composite::cut_off(&head, size, longest);
+                return Ok(cut.map_or(Composite::Plain, Composite::Unreadable));
+            }
             Footer::Bad(reason) => return Ok(Composite::Unreadable(reason)),
             Footer::LinkList(length) => length,
         };

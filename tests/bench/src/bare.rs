@@ -50,7 +50,7 @@ impl Bare {
         store.set_epoch_deadline(u64::MAX / 2);
         let instance = self.pre.instantiate_async(&mut store).await?;
         let tick = instance
-            .get_func(&mut store, &self.tick)
+            .get_func(&mut store, self.tick)
             .ok_or_else(|| wasmtime::Error::msg("`tick` is no function"))?;
         let mut results = [Val::Bool(false)];
         tick.call_async(&mut store, &[], &mut results).await

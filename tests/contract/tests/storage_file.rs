@@ -526,7 +526,8 @@ async fn picomqs_own_composites_are_read() {
     write(&objects.path(20), &bytes);
     write(&objects.path(21), &bytes[1..]);
     write(&objects.path(22), b"");
-    let links = objects.store.links_many(&[20, 1, 21, 22, 99], 2).await;
+    write(&objects.path(23), &bytes[..100]);
+    let links = objects.store.links_many(&[20, 1, 21, 22, 99, 23], 2).await;
     let links: Vec<_> = links
         .into_iter()
         .map(|(_, links)| links.expect("links"))
@@ -538,5 +539,12 @@ async fn picomqs_own_composites_are_read() {
         "{:?}",
         links[2]
     );
-    assert_eq!(links[3..], [Composite::Plain, Composite::Absent]);
+    assert_eq!(links[3..5], [Composite::Plain, Composite::Absent]);
+    let Composite::Unreadable(cut) = &links[5] else {
+        panic!("its end is lost: {:?}", links[5]);
+    };
+    assert!(
+        cut.contains("3 links") && cut.contains("100 bytes"),
+        "{cut}"
+    );
 }

@@ -176,14 +176,21 @@ async fn composites_are_told_from_plain_objects() {
         .expect("an object");
     server.put(&object_key(0), &[0x5a; 90]).expect("an object");
     server.put(&object_key(7), b"").expect("an object");
-    let links = store.links_many(&[0, 5, 6, 99], 3).await;
+    server
+        .put(&object_key(8), &composite[..58])
+        .expect("an object");
+    let links = store.links_many(&[0, 5, 6, 99, 8], 3).await;
     let mut links = links.into_iter().map(|(_, links)| links.expect("links"));
     assert_eq!(links.next(), Some(Composite::Plain));
     assert_eq!(links.next(), Some(Composite::Links(vec![17, 18])));
     assert!(matches!(links.next(), Some(Composite::Unreadable(_))));
     assert_eq!(links.next(), Some(Composite::Absent));
+    assert!(matches!(links.next(), Some(Composite::Unreadable(_))));
     let asked = server.faults().requests().get;
-    assert_eq!(asked, 5, "one each, and the link list");
+    assert_eq!(
+        asked, 8,
+        "one each, the link list, and the heads of what ends as neither"
+    );
     // What S3 answers to a range of an empty object.
     server.faults().refuse(Kind::Get, 416, "InvalidRange", 1);
     assert_eq!(store.links(7).await.expect("links"), Composite::Plain);

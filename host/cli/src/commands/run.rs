@@ -224,7 +224,10 @@ fn print(outcome: &Outcome) {
         "conflicts: marks that contradict the catalog, never acted on",
         conflicts,
     );
-    left("parked", parked);
+    left(
+        "parked: kept until what is wrong is mended; a node that keeps running puts them on `aedile parked list`",
+        parked,
+    );
     left("could not be deleted", failed);
     for (plugin, reason) in plugins {
         output::line(&format!("plugin {plugin} failed: {reason}"));
