@@ -144,6 +144,10 @@ fn config(count_fuel: bool) -> wasmtime::Config {
     config
         .epoch_interruption(true)
         .consume_fuel(count_fuel)
+        // A module comes optimised from its own compiler. Doing it again makes no
+        // tick faster, but takes up to eight times as long to compile, most on
+        // code that is made for that.
+        .cranelift_opt_level(wasmtime::OptLevel::None)
         // The same module gives the same results on every machine.
         .cranelift_nan_canonicalization(true)
         .relaxed_simd_deterministic(true)

@@ -27,4 +27,4 @@ mod world;
 pub use context::{Context, Scale};
 pub use figure::{Bar, Figure, Samples, Unit};
 pub use figures::{ALL, Bench};
-pub use report::{Section, document, table};
+pub use report::{Page, table};

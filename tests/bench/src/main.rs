@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use aedile_tests_bench::child::{self, Task};
-use aedile_tests_bench::{ALL, Context, Scale, document, table};
+use aedile_tests_bench::{ALL, Context, Page, Scale, table};
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 
@@ -19,7 +19,7 @@ struct Arguments {
     /// How large they are.
     #[arg(long, value_enum, default_value = "full")]
     scale: Scale,
-    /// Write the page here as well.
+    /// Write the page here as well; sections of others in it stay.
     #[arg(long)]
     write: Option<PathBuf>,
 }
@@ -54,24 +54,24 @@ async fn main() -> anyhow::Result<()> {
     let chosen = ALL.iter().filter(|bench| {
         arguments.names.is_empty() || arguments.names.iter().any(|name| name == bench.name)
     });
-    let (start, mut sections, mut missed) = (context.now(), Vec::new(), 0);
+    let mut page = match &arguments.write {
+        Some(path) if path.exists() => Page::parse(&std::fs::read_to_string(path)?),
+        _ => Page::default(),
+    };
+    let mut missed = 0;
     for bench in chosen {
         let began = context.now();
         let figures = (bench.run)(&context)
             .await
             .with_context(|| format!("benchmark {}", bench.name))?;
-        println!(
-            "{} ({:.0} s)\n{}",
-            bench.name,
-            context.since(began).as_secs_f64(),
-            table(&figures)
-        );
+        let ran = format!("{}, {:.0} s", now()?, context.since(began).as_secs_f64());
+        println!("{} ({ran})\n{}", bench.name, table(&figures));
         missed += figures.iter().filter(|f| f.holds() == Some(false)).count();
-        sections.push((bench.name, bench.about, figures));
+        page.set(bench.name, bench.about, &ran, &figures);
         // After each: a run that is ended early leaves what it measured.
         if let Some(path) = &arguments.write {
-            let took = context.since(start).as_secs_f64();
-            std::fs::write(path, document(&machine(took)?, &sections))?;
+            let names: Vec<_> = ALL.iter().map(|bench| bench.name).collect();
+            std::fs::write(path, page.text(&machine()?, &names))?;
         }
     }
     if missed > 0 {
@@ -80,28 +80,33 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where and when this was measured.
-fn machine(took: f64) -> anyhow::Result<Vec<(&'static str, String)>> {
-    let said = |program: &str, arguments: &[&str]| -> anyhow::Result<String> {
-        let output = Command::new(program).args(arguments).output()?;
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
+fn said(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    let output = Command::new(program).args(arguments).output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// When it is, and how busy the machine.
+fn now() -> anyhow::Result<String> {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    Ok(format!(
+        "ended {} at a load of {}",
+        said("date", &["-u", "+%Y-%m-%d %H:%M UTC"])?,
+        load.split(' ').next().unwrap_or("unknown")
+    ))
+}
+
+/// Where this was measured, and what.
+fn machine() -> anyhow::Result<[(&'static str, String); 2]> {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu
         .lines()
         .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
         .map_or("unknown processor", |(_, model)| model.trim());
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let cores = std::thread::available_parallelism()?;
-    Ok(vec![
-        ("date", said("date", &["-u", "+%Y-%m-%d %H:%M UTC"])?),
+    Ok([
         (
             "machine",
             format!("{cores} cores of {model}, {}", said("uname", &["-sr"])?),
-        ),
-        (
-            "load at the end",
-            load.split(' ').next().unwrap_or("unknown").to_owned(),
         ),
         (
             "versions",
@@ -111,6 +116,5 @@ fn machine(took: f64) -> anyhow::Result<Vec<(&'static str, String)>> {
                 said("rustc", &["--version"])?
             ),
         ),
-        ("command", format!("`make bench`, {took:.0} s")),
     ])
 }

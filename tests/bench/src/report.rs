@@ -1,5 +1,6 @@
 //! The figures as text: a table for the terminal, the same for the page.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::{Bar, Figure, Unit};
@@ -85,29 +86,56 @@ fn number(value: f64) -> String {
     text
 }
 
-/// A benchmark that ran: its name, what it is about, its figures.
-pub type Section = (&'static str, &'static str, Vec<Figure>);
+/// The head of a section.
+const SECTION: &str = "\n## ";
 
-/// The page: where it was measured, how to measure it again, and the tables.
-pub fn document(machine: &[(&str, String)], sections: &[Section]) -> String {
-    let mut text = String::from(
-        "# Benchmarks\n\n\
-         Written by `make bench`; do not edit. Product and baseline run in turn in the same \
-         process; a figure is the median of its runs, with the lowest and the highest beside \
-         it. Bars are the project's own; a figure of PicoMQ in one is from its own crates on \
-         this kind of machine.\n\n",
-    );
-    for (name, value) in machine {
-        let _ = writeln!(text, "- {name}: {value}");
+/// The page: the machine, and a section for each benchmark that ever ran there.
+#[derive(Debug, Default)]
+pub struct Page {
+    sections: BTreeMap<String, String>,
+}
+
+impl Page {
+    /// The page as it stands, for some of its sections to be written anew.
+    pub fn parse(text: &str) -> Self {
+        let sections = text.split(SECTION).skip(1);
+        Self {
+            sections: sections
+                .filter_map(|section| section.split_once('\n'))
+                .map(|(name, rest)| (name.to_owned(), rest.trim().to_owned()))
+                .collect(),
+        }
     }
-    for (name, about, figures) in sections {
-        let _ = write!(
-            text,
-            "\n## {name}\n\n{about}\n\n`cargo run --release -p aedile-tests-bench -- {name}`\n\n{}",
-            table(figures)
+
+    /// Set the section of a benchmark: what it is about, when it ran, and what
+    /// it measured.
+    pub fn set(&mut self, name: &str, about: &str, ran: &str, figures: &[Figure]) {
+        let text = format!(
+            "{about}\n\n`cargo run --release -p aedile-tests-bench -- {name}`, {ran}\n\n{}",
+            table(figures).trim_end()
         );
+        self.sections.insert(name.to_owned(), text);
     }
-    text
+
+    /// The page as text, its sections in the order of these names.
+    pub fn text(&self, machine: &[(&str, String)], names: &[&str]) -> String {
+        let mut text = String::from(
+            "# Benchmarks\n\n\
+             Written by `make bench`; do not edit. Product and baseline run in turn in the same \
+             process. A figure is the median of its runs, with the lowest and the highest beside \
+             it; a ratio is the median of those of the rounds. Bars are the project's own; a \
+             figure of PicoMQ in one is from its own crates on this kind of machine.\n\n",
+        );
+        for (name, value) in machine {
+            let _ = writeln!(text, "- {name}: {value}");
+        }
+        for name in names {
+            if let Some(section) = self.sections.get(*name) {
+                let _ = write!(text, "{SECTION}{name}\n\n{section}\n");
+            }
+        }
+        text
+    }
 }
 
 #[cfg(test)]
@@ -126,6 +154,37 @@ mod tests {
         ] {
             assert_eq!(number(value), text);
         }
+    }
+
+    #[test]
+    fn a_page_keeps_the_sections_that_did_not_run() {
+        let figure = |runs: f64| {
+            [Figure::new(
+                "x",
+                Unit::Seconds,
+                [runs].into_iter().collect(),
+            )]
+        };
+        let machine = [("machine", "one".to_owned())];
+        let names = ["append", "deploy"];
+        let mut page = Page::default();
+        page.set("deploy", "About it.", "monday", &figure(1.0));
+        page.set("append", "About it.", "monday", &figure(2.0));
+        let before = page.text(&machine, &names);
+
+        let mut page = Page::parse(&before);
+        assert_eq!(page.text(&machine, &names), before);
+        page.set("append", "About it.", "tuesday", &figure(3.0));
+        let after = page.text(&machine, &names);
+        let (append, deploy) = after.split_once("## deploy").unwrap();
+        assert!(
+            append.contains("tuesday") && append.contains("3.00 s"),
+            "{append}"
+        );
+        assert!(
+            deploy.contains("monday") && deploy.contains("1.00 s"),
+            "{deploy}"
+        );
     }
 
     #[test]

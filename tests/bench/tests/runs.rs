@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use aedile_tests_bench::{ALL, Context, Scale, document};
+use aedile_tests_bench::{ALL, Context, Page, Scale};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_benchmark_yields_figures() {
     let binary = PathBuf::from(env!("CARGO_BIN_EXE_aedile-tests-bench"));
     let context = Context::new(Scale::Toy, binary);
-    let mut sections = Vec::new();
+    let mut page = Page::default();
     for bench in ALL {
         let figures = (bench.run)(&context).await;
         let figures = figures.unwrap_or_else(|error| panic!("{}: {error:#}", bench.name));
@@ -22,10 +22,11 @@ async fn every_benchmark_yields_figures() {
                 figure.what
             );
         }
-        sections.push((bench.name, bench.about, figures));
+        page.set(bench.name, bench.about, "now", &figures);
     }
-    let page = document(&[], &sections);
-    for bench in ALL {
-        assert!(page.contains(&format!("## {}", bench.name)), "{page}");
+    let names: Vec<_> = ALL.iter().map(|bench| bench.name).collect();
+    let page = page.text(&[], &names);
+    for name in names {
+        assert!(page.contains(&format!("## {name}")), "{page}");
     }
 }

@@ -590,7 +590,7 @@ async fn a_server_that_refuses_or_hangs_is_unreachable_in_time() {
 /// a cluster's first nodes start at the same moment. Thirty clusters of eight.
 async fn clients_that_start_at_once_make_the_tables_together(kind: Kind) {
     let rounds = match kind {
-        Kind::Sqlite => 3,
+        Kind::Sqlite => 30,
         Kind::Postgres => 30,
     };
     for round in 0..rounds {

@@ -22,6 +22,9 @@ const CONNECTIONS: usize = 4;
 /// How long a connection may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(2);
 
+/// How soon a busy file is asked again.
+const BUSY_AGAIN: Duration = Duration::from_millis(10);
+
 type OptionsOf<D> = <<D as Database>::Connection as Connection>::Options;
 
 /// The connections.
@@ -80,14 +83,7 @@ impl<D: Database> Connections<D> {
         let used = idle.is_some();
         let connection = match idle {
             Some(connection) => connection,
-            None => {
-                let connect = D::Connection::connect_with(&self.options);
-                match self.clock.timeout(self.limit, connect).await {
-                    Ok(Ok(connection)) => connection,
-                    Ok(Err(error)) => return Err(self.no_connection(error)),
-                    Err(elapsed) => return Err(self.unreachable(&elapsed.to_string())),
-                }
-            }
+            None => self.connect().await?,
         };
         Ok(Lent {
             connection,
@@ -95,6 +91,30 @@ impl<D: Database> Connections<D> {
             home: self,
             _permit: permit,
         })
+    }
+
+    /// A new connection. While another client makes a new SQLite file one with a
+    /// write-ahead log, SQLite answers at once that it is busy, whatever its busy
+    /// timeout; the file is asked again.
+    async fn connect(&self) -> Result<D::Connection, LogError> {
+        let mut busy = None;
+        let connect = async {
+            loop {
+                match D::Connection::connect_with(&self.options).await {
+                    Err(sqlx::Error::Database(error)) if super::fault::is_busy(&*error) => {
+                        busy = Some(error);
+                        self.clock.sleep(BUSY_AGAIN).await;
+                    }
+                    other => break other,
+                }
+            }
+        };
+        match (self.clock.timeout(self.limit, connect).await, busy) {
+            (Ok(Ok(connection)), _) => Ok(connection),
+            (Ok(Err(error)), _) => Err(self.no_connection(error)),
+            (Err(_), Some(busy)) => Err(self.no_connection(sqlx::Error::Database(busy))),
+            (Err(elapsed), None) => Err(self.unreachable(&elapsed.to_string())),
+        }
     }
 
     fn unreachable(&self, reason: &str) -> LogError {

@@ -108,18 +108,25 @@ pub(crate) fn ends_connection(error: &dyn sqlx::error::DatabaseError) -> bool {
             .is_some_and(|error| matches!(error.severity(), PgSeverity::Fatal | PgSeverity::Panic))
 }
 
+/// Whether SQLite found the file locked by another client.
+pub(crate) fn is_busy(error: &dyn sqlx::error::DatabaseError) -> bool {
+    is_sqlite(&error.code().unwrap_or_default(), 5)
+}
+
 /// Whether a code says that writing is not allowed: PostgreSQL's read-only
 /// transaction and missing privilege, SQLite's READONLY family.
 fn is_read_only(code: &str) -> bool {
-    match code {
-        "25006" | "42501" => true,
-        // SQLite's extended codes carry the primary one in the low byte.
-        other => other.len() < 5 && other.parse::<u32>().is_ok_and(|code| code & 0xff == 8),
-    }
+    matches!(code, "25006" | "42501") || is_sqlite(code, 8)
 }
 
 /// Whether a code is of SQLite's IOERR family: what was being committed may yet
 /// stand in the write-ahead log.
 fn is_io(code: &str) -> bool {
-    code.len() < 5 && code.parse::<u32>().is_ok_and(|code| code & 0xff == 10)
+    is_sqlite(code, 10)
+}
+
+/// Whether a code is of a family of SQLite's: its extended codes carry the
+/// primary one in the low byte. PostgreSQL's have five characters.
+fn is_sqlite(code: &str, family: u32) -> bool {
+    code.len() < 5 && code.parse::<u32>().is_ok_and(|code| code & 0xff == family)
 }

@@ -13,6 +13,9 @@ pub(super) const ABOUT: &str = "One object in a hundred cannot be deleted: on lo
 something else lies at its key, on S3 because the service denies it. The time until all others \
 are gone and nothing is left to try, beside a queue of which all can go.";
 
+/// Rounds for each that others have: what is told apart is a tenth.
+const MORE_ROUNDS: usize = 3;
+
 pub(super) async fn run(context: &Context) -> anyhow::Result<Vec<Figure>> {
     Ok(vec![files(context).await?, bucket(context).await?])
 }
@@ -43,7 +46,7 @@ async fn files(context: &Context) -> anyhow::Result<Figure> {
     let queue = Queue::new(context, objects).await?;
     let ids = || queue.marked.iter().copied().chain([queue.live]);
     let both = alternate(
-        context.rounds,
+        MORE_ROUNDS * context.rounds,
         async || {
             let files = Files::with(ids())?;
             for id in stuck(&queue) {
@@ -68,7 +71,7 @@ async fn bucket(context: &Context) -> anyhow::Result<Figure> {
     let (stubborn, willing) = (Bucket::start().await?, Bucket::start().await?);
     stubborn.deny(stuck(&queue));
     let both = alternate(
-        context.rounds,
+        MORE_ROUNDS * context.rounds,
         async || {
             stubborn.fill(ids(), Duration::ZERO)?;
             let store = stubborn.store(context)?;
